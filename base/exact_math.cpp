@@ -7,7 +7,9 @@ namespace winnow {
 namespace {
 
 // 2^n for -1022 <= n <= 1023.
-double PowerOfTwo(int64_t n) { return std::bit_cast<double>(uint64_t(1023 + n) << 52); }
+double PowerOfTwo(int64_t n) {
+  return std::bit_cast<double>(uint64_t(1023 + n) << 52);
+}
 
 }  // namespace
 
@@ -46,7 +48,8 @@ double ExactLog(double x) {
   double series = 0.0;
   for (int k = 23; k >= 1; k -= 2) series = std::fma(series, square, 1.0 / k);
   const double log_mantissa = 2.0 * s * series;
-  return std::fma(double(exponent), 0.6931471803691238, std::fma(double(exponent), 1.9082149292705877e-10, log_mantissa));
+  return std::fma(double(exponent), 0.6931471803691238,
+                  std::fma(double(exponent), 1.9082149292705877e-10, log_mantissa));
 }
 
 std::pair<double, double> ExactSinCos(double angle) {
@@ -63,10 +66,14 @@ std::pair<double, double> ExactSinCos(double angle) {
   }
   sine *= r;
   switch (int64_t(n) & 3) {
-    case 0: return {sine, cosine};
-    case 1: return {cosine, -sine};
-    case 2: return {-sine, -cosine};
-    default: return {-cosine, sine};
+    case 0:
+      return {sine, cosine};
+    case 1:
+      return {cosine, -sine};
+    case 2:
+      return {-sine, -cosine};
+    default:
+      return {-cosine, sine};
   }
 }
 

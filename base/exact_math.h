@@ -1,6 +1,6 @@
 // exp, log, sine and cosine made of + - * / and fma alone, so that their bits do not depend on a C library, compiler or
-// vector width. Float ExactExp is the scalar form of the 16-lane one in compute/cpu; the double ones serve rotary tables,
-// sampling and log-probabilities.
+// vector width. Float ExactExp is the scalar form of the 16-lane one in compute/cpu; the double ones serve rotary
+// tables, sampling and log-probabilities.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,8 @@ double ExactLog(double x);
 std::pair<double, double> ExactSinCos(double angle);
 
 // The power base^exponent of a positive base.
-inline double ExactPow(double base, double exponent) { return ExactExp(exponent * ExactLog(base)); }
+inline double ExactPow(double base, double exponent) {
+  return ExactExp(exponent * ExactLog(base));
+}
 
 }  // namespace winnow

@@ -35,19 +35,33 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-inline Status OkStatus() { return {}; }
-inline Status InternalError(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
-inline Status InvalidArgument(std::string m) { return {StatusCode::kInvalidArgument, std::move(m)}; }
-inline Status BadFile(std::string m) { return {StatusCode::kBadFile, std::move(m)}; }
-inline Status OutOfMemory(std::string m) { return {StatusCode::kOutOfMemory, std::move(m)}; }
-inline Status PeerLost(std::string m) { return {StatusCode::kPeerLost, std::move(m)}; }
-inline Status NumericalError(std::string m) { return {StatusCode::kNumerical, std::move(m)}; }
+inline Status OkStatus() {
+  return {};
+}
+inline Status InternalError(std::string m) {
+  return {StatusCode::kInternal, std::move(m)};
+}
+inline Status InvalidArgument(std::string m) {
+  return {StatusCode::kInvalidArgument, std::move(m)};
+}
+inline Status BadFile(std::string m) {
+  return {StatusCode::kBadFile, std::move(m)};
+}
+inline Status OutOfMemory(std::string m) {
+  return {StatusCode::kOutOfMemory, std::move(m)};
+}
+inline Status PeerLost(std::string m) {
+  return {StatusCode::kPeerLost, std::move(m)};
+}
+inline Status NumericalError(std::string m) {
+  return {StatusCode::kNumerical, std::move(m)};
+}
 
 // Either a value or a Status that is not ok.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                                       // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}                                        // NOLINT: implicit on purpose
   Result(Status status) : status_(std::move(status)) { WINNOW_CHECK(!status_.ok()); }  // NOLINT
 
   bool ok() const { return value_.has_value(); }
@@ -75,8 +89,8 @@ class [[nodiscard]] Result {
 };
 
 // Returns the Status of `expression` from the enclosing function unless it is ok.
-#define WINNOW_RETURN_IF_ERROR(expression)                         \
-  do {                                                             \
+#define WINNOW_RETURN_IF_ERROR(expression)                                                                             \
+  do {                                                                                                                 \
     if (::winnow::Status status_of_expression = (expression); !status_of_expression.ok()) return status_of_expression; \
   } while (false)
 

@@ -1,5 +1,5 @@
-// A persistent pool of worker threads for data-parallel loops. One owner thread calls Run or For; it takes part as thread 0.
-// Workers spin for a short while, then yield, so that ranks sharing cores do not starve each other.
+// A persistent pool of worker threads for data-parallel loops. One owner thread calls Run or For; it takes part as
+// thread 0. Workers spin for a short while, then yield, so that ranks sharing cores do not starve each other.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,50 @@
+// Pages of one pool, shared by all sequences on this rank. Pages belong to one KV head of one layer of one sequence at
+// a time, so that per-head eviction frees whole pages. Engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "compute/backend.h"
+#include "compute/kv_layout.h"
+
+namespace winnow {
+
+class PagePool {
+ public:
+  // Reserves the memory of `num_pages` pages on the backend. OutOfMemory if it cannot be had.
+  static Result<std::unique_ptr<PagePool>> Make(Backend& backend, const KvLayout& layout, int64_t num_pages);
+
+  // A free page; none left is a programmer mistake: reserve by num_free() first (SequenceCache::Reserve does).
+  int32_t Take();
+  // Gives pages back; they may serve another sequence at once. With poison on, their bytes become 0xff (NaN) first.
+  void Give(int32_t page);
+
+  int64_t num_pages() const { return num_pages_; }
+  int64_t num_free() const { return int64_t(free_.size()); }
+  int64_t num_used() const { return num_pages_ - num_free(); }
+  int64_t peak_used() const { return peak_used_; }
+  int64_t pages_freed() const { return pages_freed_; }  // ever given back by Give
+  const KvLayout& layout() const { return layout_; }
+  // The whole pool, as the ops take it: [num_pages * page_bytes / 4] f32.
+  Tensor pages() const;
+  Backend& backend() const { return *backend_; }
+
+  void set_poison_on_release(bool poison) { poison_ = poison; }
+
+ private:
+  PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Buffer memory);
+
+  Backend* backend_;
+  KvLayout layout_;
+  int64_t num_pages_;
+  Buffer memory_;
+  std::vector<int32_t> free_;
+  int64_t peak_used_ = 0;
+  int64_t pages_freed_ = 0;
+  bool poison_ = false;
+};
+
+}  // namespace winnow

@@ -1,0 +1,81 @@
+// The KV cache of one sequence on this rank: per layer and local KV head a HeadCache of pages, length and positions.
+// Reserve first (may fail), then Append (cannot). Slots keep their original absolute position; survivors of an eviction
+// are moved together (ascending) and never re-rotated. Engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "kv/keep_plan.h"
+#include "kv/page_pool.h"
+
+namespace winnow {
+
+struct HeadCache {
+  std::vector<int32_t> pages;      // page of slots 16 i .. 16 i + 15
+  std::vector<int32_t> positions;  // [length] absolute position of each slot, ascending
+  int64_t length() const { return int64_t(positions.size()); }
+  int32_t PhysicalSlot(int64_t slot) const {
+    return pages[size_t(slot / kPageSlots)] * int32_t(kPageSlots) + int32_t(slot % kPageSlots);
+  }
+};
+
+class SequenceCache {
+ public:
+  // The pool must outlive the cache. num_kv_heads counts this rank's heads, the first of which is first_kv_head
+  // globally.
+  SequenceCache(PagePool& pool, int64_t num_layers, int64_t num_kv_heads, int64_t first_kv_head);
+  ~SequenceCache();  // releases
+  SequenceCache(SequenceCache&&) noexcept;
+  SequenceCache& operator=(SequenceCache&&) = delete;
+
+  int64_t num_layers() const { return num_layers_; }
+  int64_t num_kv_heads() const { return num_kv_heads_; }
+  int64_t first_kv_head() const { return first_kv_head_; }
+  const HeadCache& head(int64_t layer, int64_t local_head) const {
+    return heads_[size_t(layer * num_kv_heads_ + local_head)];
+  }
+
+  // Tokens ever appended: drives positions (RoPE). The longest head drives nothing; each head has its own length.
+  int64_t tokens_seen() const { return tokens_seen_; }
+  int64_t max_length() const;
+  int64_t entries() const;    // sum of lengths over layers and local heads
+  int64_t num_pages() const;  // pages held
+  int64_t evictions() const { return evictions_; }
+  int64_t entries_evicted() const { return entries_evicted_; }
+
+  // Pages that Reserve(num_tokens) would take from the pool.
+  int64_t PagesNeeded(int64_t num_tokens) const;
+  // Takes the pages that num_tokens more tokens need, on every head, or takes none: OutOfMemory naming needed and free.
+  Status Reserve(int64_t num_tokens);
+  // Adds num_tokens slots at positions tokens_seen().. on every head (pages must be reserved); the ops then fill them.
+  void Append(int64_t num_tokens);
+  // Takes back the last num_tokens appended tokens and the pages they alone held (probe passes, failed steps).
+  void Rollback(int64_t num_tokens);
+
+  // Keeps exactly the planned slots, moves them together on the backend and returns emptied pages to the pool.
+  void Compact(const KeepPlan& plan);
+
+  // Gives every page back. The cache is then empty, tokens_seen 0.
+  void Release();
+
+  // An order-free hash of the kept set: a wrapping sum over this rank's (layer, global head, position), so that the
+  // sums of all ranks add to the same value for any rank count.
+  uint64_t KeptHash() const;
+
+ private:
+  HeadCache& mutable_head(int64_t layer, int64_t local_head) {
+    return heads_[size_t(layer * num_kv_heads_ + local_head)];
+  }
+
+  PagePool* pool_;
+  int64_t num_layers_, num_kv_heads_, first_kv_head_;
+  std::vector<HeadCache> heads_;  // [layer][local head]
+  int64_t tokens_seen_ = 0;
+  int64_t evictions_ = 0;
+  int64_t entries_evicted_ = 0;
+};
+
+}  // namespace winnow

@@ -1,0 +1,55 @@
+// The interface of an eviction policy: it scores slots from read-only views, and says when it may be asked. Selection,
+// protection of sinks and recent tokens, compaction and page return are done once, by engine/evictor and kv.
+// A policy holds no state per sequence and is shared by all of them. Engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace winnow {
+
+// Who shares a kept set.
+enum class EvictionScope { kHead, kLayer, kSequence };
+std::string_view Name(EvictionScope scope);
+
+// What a policy may know of one head of one sequence when it scores it. Everything here is the same for any rank count.
+struct HeadView {
+  int64_t layer;
+  int64_t global_head;                 // KV head, counted over all ranks
+  std::span<const int32_t> positions;  // [length] absolute position of each slot, ascending
+  int64_t tokens_seen;                 // of the sequence
+  int64_t prompt_tokens;
+  int64_t eviction_index;  // evictions of this sequence before this one
+  uint64_t seed;           // of the request; random numbers are keyed by it (design: counter-based)
+  int64_t choice_index;    // n-th answer to the same request
+};
+
+class EvictionPolicy {
+ public:
+  virtual ~EvictionPolicy() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual EvictionScope scope() const = 0;
+  // False for a policy that keeps everything: it has no budget and is never asked to score.
+  virtual bool evicts() const { return true; }
+  // How survivors are placed: "absolute" (keys stay rotated at their original position) is the only way so far.
+  virtual std::string_view positions() const { return "absolute"; }
+
+  // Writes a score for every slot of the head: scores [length]; the highest survive. Never NaN.
+  // Protected slots (sinks, recent) are scored too and ignored.
+  virtual void Score(const HeadView& head, std::span<float> scores) const = 0;
+};
+
+// ---- registry (policies/registry.cpp: one line a policy) ----
+// Names in the order of the registry.
+std::vector<std::string> PolicyNames();
+// InvalidArgument naming the known policies.
+Result<std::unique_ptr<EvictionPolicy>> MakePolicy(const std::string& name);
+
+}  // namespace winnow
