@@ -15,6 +15,7 @@ double PowerOfTwo(int64_t n) {
 
 float ExactExp(float x) {
   if (!(x > -87.0f)) return 0.0f;
+  x = x > 88.0f ? 88.0f : x;  // exp(88) is the largest that the power of two below can scale
   const float n = std::nearbyint(x * 1.44269504f);
   // ln 2 in two parts: the first has few bits, so that n * part is exact.
   const float r = std::fma(-n, 1.42860677e-6f, std::fma(-n, 0.693145752f, x));

@@ -8,7 +8,7 @@
 
 namespace winnow {
 
-// exp(x) in float: 0 for x <= -87 (and for -inf), relative error about 2e-7 up to x = 88; NaN gives 0. x <= 88.
+// exp(x) in float: 0 for x <= -87 (and for -inf), relative error about 2e-7 up to x = 88; above, exp(88). NaN gives 0.
 float ExactExp(float x);
 
 // exp(x), relative error below 1e-15 for |x| <= 700; x outside is clamped to that range.

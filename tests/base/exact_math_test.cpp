@@ -20,6 +20,7 @@ TEST(ExactMath, FloatExpOfVerySmallNumbersAndNanIsZero) {
   EXPECT_EQ(ExactExp(-std::numeric_limits<float>::infinity()), 0.0f);
   EXPECT_EQ(ExactExp(std::numeric_limits<float>::quiet_NaN()), 0.0f);
   EXPECT_EQ(ExactExp(0.0f), 1.0f);
+  EXPECT_EQ(ExactExp(1e30f), ExactExp(88.0f));
 }
 
 TEST(ExactMath, DoubleExpAndLogAgreeWithTheLibrary) {
