@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "compute/backend.h"
@@ -22,7 +23,8 @@ class KvBatch {
  public:
   explicit KvBatch(Backend& backend) : backend_(backend) {}
 
-  // Uploads the tables of a step. Items in row order; all caches have the same layers and heads.
+  // Uploads the tables of a step. Items in row order, at least one; all caches have the same layers and heads.
+  // OutOfMemory if the tables outgrow the device; the tables of the step before then stay as they are.
   Status Build(std::span<const KvBatchItem> items);
 
   int64_t num_rows() const { return num_rows_; }
@@ -35,6 +37,8 @@ class KvBatch {
   Backend& backend_;
   int64_t num_rows_ = 0, num_layers_ = 0, num_kv_heads_ = 0, num_sequences_ = 0, max_pages_ = 0;
   Buffer tables_, slots_, visible_, row_sequence_;
+  // Built here, then uploaded; kept so that a step allocates nothing. The axes above, behind an axis of layers.
+  std::vector<int32_t> host_tables_, host_slots_, host_visible_, host_row_sequence_;
 };
 
 }  // namespace winnow

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -14,13 +15,19 @@ namespace winnow {
 
 class PagePool {
  public:
-  // Reserves the memory of `num_pages` pages on the backend. OutOfMemory if it cannot be had.
+  // Reserves the memory of `num_pages` pages on the backend, which must outlive the pool. OutOfMemory if it cannot be
+  // had, InvalidArgument if there is no page or more than physical slots in int32 can name.
   static Result<std::unique_ptr<PagePool>> Make(Backend& backend, const KvLayout& layout, int64_t num_pages);
 
-  // A free page; none left is a programmer mistake: reserve by num_free() first (SequenceCache::Reserve does).
+  // A free page: the one given back last, at first in ascending order. None left is a programmer mistake: reserve by
+  // num_free() first (SequenceCache::Reserve does).
   int32_t Take();
   // Gives pages back; they may serve another sequence at once. With poison on, their bytes become 0xff (NaN) first.
   void Give(int32_t page);
+
+  // Copies keys and values from slot to slot, in order. moves [n][2]: physical source slot, physical destination slot.
+  // Cannot fail: the device memory of the list is taken when the pool is made.
+  void MoveSlots(std::span<const int32_t> moves);
 
   int64_t num_pages() const { return num_pages_; }
   int64_t num_free() const { return int64_t(free_.size()); }
@@ -35,13 +42,15 @@ class PagePool {
   void set_poison_on_release(bool poison) { poison_ = poison; }
 
  private:
-  PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Buffer memory);
+  PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Buffer memory, Buffer moves);
 
   Backend* backend_;
   KvLayout layout_;
   int64_t num_pages_;
   Buffer memory_;
-  std::vector<int32_t> free_;
+  Buffer moves_;               // [max_moves][2] i32, of MoveSlots
+  std::vector<int32_t> free_;  // a stack
+  std::vector<bool> taken_;    // [num_pages], so that no page is given back twice and then serves two heads
   int64_t peak_used_ = 0;
   int64_t pages_freed_ = 0;
   bool poison_ = false;

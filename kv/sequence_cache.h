@@ -52,13 +52,15 @@ class SequenceCache {
   Status Reserve(int64_t num_tokens);
   // Adds num_tokens slots at positions tokens_seen().. on every head (pages must be reserved); the ops then fill them.
   void Append(int64_t num_tokens);
-  // Takes back the last num_tokens appended tokens and the pages they alone held (probe passes, failed steps).
+  // Takes back the last num_tokens appended tokens and the pages they alone held (probe passes, failed steps), also
+  // pages reserved and not used. All heads must still hold those tokens: an eviction cannot be taken back.
   void Rollback(int64_t num_tokens);
 
-  // Keeps exactly the planned slots, moves them together on the backend and returns emptied pages to the pool.
+  // Keeps exactly the planned slots, moves them together on the backend and returns emptied pages to the pool. Counts
+  // as one eviction even if these heads keep everything, so that evictions() is the same on every rank.
   void Compact(const KeepPlan& plan);
 
-  // Gives every page back. The cache is then empty, tokens_seen 0.
+  // Gives every page back. The cache is then as new: empty, all counters 0 (a replay starts from there).
   void Release();
 
   // An order-free hash of the kept set: a wrapping sum over this rank's (layer, global head, position), so that the
@@ -69,6 +71,9 @@ class SequenceCache {
   HeadCache& mutable_head(int64_t layer, int64_t local_head) {
     return heads_[size_t(layer * num_kv_heads_ + local_head)];
   }
+
+  // Returns the pages beyond the length of the head at `index` of heads_.
+  void GiveUnusedPages(size_t index);
 
   PagePool* pool_;
   int64_t num_layers_, num_kv_heads_, first_kv_head_;

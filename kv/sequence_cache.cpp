@@ -1,0 +1,160 @@
+#include "kv/sequence_cache.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/hash.h"
+
+namespace winnow {
+namespace {
+
+int64_t PagesFor(int64_t slots) {
+  return (slots + kPageSlots - 1) / kPageSlots;
+}
+
+}  // namespace
+
+SequenceCache::SequenceCache(PagePool& pool, int64_t num_layers, int64_t num_kv_heads, int64_t first_kv_head)
+    : pool_(&pool),
+      num_layers_(num_layers),
+      num_kv_heads_(num_kv_heads),
+      first_kv_head_(first_kv_head),
+      heads_(size_t(num_layers * num_kv_heads)) {
+  WINNOW_CHECK(num_layers > 0 && num_kv_heads > 0 && first_kv_head >= 0);
+}
+
+SequenceCache::~SequenceCache() {
+  Release();
+}
+
+SequenceCache::SequenceCache(SequenceCache&& other) noexcept
+    : pool_(other.pool_),
+      num_layers_(other.num_layers_),
+      num_kv_heads_(other.num_kv_heads_),
+      first_kv_head_(other.first_kv_head_),
+      heads_(std::exchange(other.heads_, {})),  // without heads the other holds no page and releases none
+      tokens_seen_(std::exchange(other.tokens_seen_, 0)),
+      evictions_(std::exchange(other.evictions_, 0)),
+      entries_evicted_(std::exchange(other.entries_evicted_, 0)) {}
+
+int64_t SequenceCache::max_length() const {
+  int64_t longest = 0;
+  for (const HeadCache& head : heads_) longest = std::max(longest, head.length());
+  return longest;
+}
+
+int64_t SequenceCache::entries() const {
+  int64_t sum = 0;
+  for (const HeadCache& head : heads_) sum += head.length();
+  return sum;
+}
+
+int64_t SequenceCache::num_pages() const {
+  int64_t sum = 0;
+  for (const HeadCache& head : heads_) sum += int64_t(head.pages.size());
+  return sum;
+}
+
+int64_t SequenceCache::PagesNeeded(int64_t num_tokens) const {
+  int64_t needed = 0;
+  for (const HeadCache& head : heads_) {
+    needed += std::max<int64_t>(0, PagesFor(head.length() + num_tokens) - int64_t(head.pages.size()));
+  }
+  return needed;
+}
+
+Status SequenceCache::Reserve(int64_t num_tokens) {
+  WINNOW_CHECK(num_tokens >= 0);
+  const int64_t needed = PagesNeeded(num_tokens);
+  if (needed > pool_->num_free()) {
+    return OutOfMemory("KV pages for " + std::to_string(num_tokens) + " more tokens: needed " + std::to_string(needed) +
+                       ", free " + std::to_string(pool_->num_free()) + " of " + std::to_string(pool_->num_pages()));
+  }
+  for (HeadCache& head : heads_) {
+    const int64_t wanted = PagesFor(head.length() + num_tokens);
+    while (int64_t(head.pages.size()) < wanted) head.pages.push_back(pool_->Take());
+  }
+  return OkStatus();
+}
+
+void SequenceCache::Append(int64_t num_tokens) {
+  WINNOW_CHECK(num_tokens >= 0 && tokens_seen_ + num_tokens <= std::numeric_limits<int32_t>::max());
+  for (HeadCache& head : heads_) {
+    WINNOW_CHECK(PagesFor(head.length() + num_tokens) <= int64_t(head.pages.size()));
+    for (int64_t i = 0; i < num_tokens; ++i) head.positions.push_back(int32_t(tokens_seen_ + i));
+  }
+  tokens_seen_ += num_tokens;
+}
+
+void SequenceCache::Rollback(int64_t num_tokens) {
+  WINNOW_CHECK(num_tokens >= 0 && num_tokens <= tokens_seen_);
+  tokens_seen_ -= num_tokens;
+  // Backwards, the reverse of Reserve: the pool's stack of free pages is then as it was before.
+  for (size_t index = heads_.size(); index-- > 0;) {
+    HeadCache& head = heads_[index];
+    const int64_t left = head.length() - num_tokens;
+    // Positions ascend, so that the first one being right means that all of them are there.
+    WINNOW_CHECK(left >= 0 && (num_tokens == 0 || head.positions[size_t(left)] == tokens_seen_));
+    head.positions.resize(size_t(left));
+    GiveUnusedPages(index);
+  }
+}
+
+void SequenceCache::Compact(const KeepPlan& plan) {
+  WINNOW_CHECK(plan.kept.size() == heads_.size());
+  std::vector<int32_t> moves;  // [n][2]
+  for (size_t index = 0; index < heads_.size(); ++index) {
+    HeadCache& head = heads_[index];
+    const std::vector<int32_t>& kept = plan.kept[index];
+    int32_t previous = -1;
+    for (size_t slot = 0; slot < kept.size(); ++slot) {
+      WINNOW_CHECK(kept[slot] > previous && kept[slot] < head.length());
+      previous = kept[slot];
+      if (previous == int32_t(slot)) continue;  // nothing before it went
+      // The destination lies before its source and behind all sources done: no unread source is overwritten.
+      moves.push_back(head.PhysicalSlot(previous));
+      moves.push_back(head.PhysicalSlot(int64_t(slot)));
+      head.positions[slot] = head.positions[size_t(previous)];
+    }
+    entries_evicted_ += head.length() - int64_t(kept.size());
+    head.positions.resize(kept.size());
+  }
+  pool_->MoveSlots(moves);
+  for (size_t index = heads_.size(); index-- > 0;) GiveUnusedPages(index);
+  ++evictions_;
+}
+
+void SequenceCache::Release() {
+  for (size_t index = heads_.size(); index-- > 0;) {
+    heads_[index].positions.clear();
+    GiveUnusedPages(index);
+  }
+  tokens_seen_ = evictions_ = entries_evicted_ = 0;
+}
+
+uint64_t SequenceCache::KeptHash() const {
+  uint64_t sum = 0;
+  for (int64_t layer = 0; layer < num_layers_; ++layer) {
+    for (int64_t local_head = 0; local_head < num_kv_heads_; ++local_head) {
+      const uint64_t global_head = uint64_t(first_kv_head_ + local_head);
+      for (int32_t position : head(layer, local_head).positions) {
+        sum += HashWords({uint64_t(layer), global_head, uint64_t(position)});
+      }
+    }
+  }
+  return sum;
+}
+
+void SequenceCache::GiveUnusedPages(size_t index) {
+  HeadCache& head = heads_[index];
+  const size_t used = size_t(PagesFor(head.length()));
+  while (head.pages.size() > used) {
+    pool_->Give(head.pages.back());
+    head.pages.pop_back();
+  }
+}
+
+}  // namespace winnow

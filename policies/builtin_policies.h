@@ -1,0 +1,15 @@
+// The makers of the policies built in, for the registry alone. Each policy lives in a file of its own, named after it.
+// Any thread.
+#pragma once
+
+#include <memory>
+
+#include "policies/eviction_policy.h"
+
+namespace winnow {
+
+std::unique_ptr<EvictionPolicy> MakeFullPolicy();
+std::unique_ptr<EvictionPolicy> MakeStreamingLlmPolicy();
+std::unique_ptr<EvictionPolicy> MakeRandomPolicy();
+
+}  // namespace winnow
