@@ -3,9 +3,10 @@
 // Every backend packs from this form, so a format is written down once (layouts: ggml's ggml-common.h, ggml-quants.c).
 //
 // Arithmetic of a product with a quantised weight (contract, the same on every backend). Activations of a row are
-// quantised in blocks of 32: top = max |x|; d = top / 127; r = top > 0 ? 127 / top : 0; a[i] = round to nearest even of
-// x[i] * r. If any x[i] of the block is not finite, all a[i] = 0 and d = NaN. Then, for the blocks in order of K, with
-// dot = the integer sum of q[i] * a[i] and asum = the integer sum of a[i]:
+// quantised in blocks of 32: top = max |x|; d = top / 127; r = 127 / top, or 0 where that is not finite (top is 0 or
+// below 4e-37); a[i] = round to nearest even of x[i] * r. If any x[i] of the block is not finite, all a[i] = 0 and d =
+// NaN. Then, for the blocks in order of K, with dot = the integer sum of q[i] * a[i] and asum = the integer sum of
+// a[i]:
 //   kScale:       acc = fma(float(dot), scale * d, acc)
 //   kScaleMin:    acc = fma(min, d * float(asum), acc);  acc = fma(float(dot), scale * d, acc)
 //   kSubScaleMin: for each half h of 16 inputs: acc = fma(min[h], d * float(asum_h), acc);
