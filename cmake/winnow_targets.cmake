@@ -19,17 +19,28 @@ endfunction()
 
 # winnow_test(FOLDER LABEL label DEPENDS target... [LINKS target...])
 # One GoogleTest program per test folder, made of its *_test.cpp files; every TEST is a ctest of its own.
+# A sanitizer build (WINNOW_TEST_LABEL, set by its preset) holds the unit tests only, under its own label and prefix,
+# limited to WINNOW_TEST_FOLDERS and to the test names in WINNOW_TEST_FILTER where these are set.
 function(winnow_test folder)
   cmake_parse_arguments(ARG "" "LABEL" "DEPENDS;LINKS" ${ARGN})
+  set(prefix ${folder}.)
+  if(WINNOW_TEST_LABEL)
+    if(NOT ARG_LABEL STREQUAL "unit" OR (WINNOW_TEST_FOLDERS AND NOT folder IN_LIST WINNOW_TEST_FOLDERS))
+      return()
+    endif()
+    set(ARG_LABEL ${WINNOW_TEST_LABEL})
+    set(prefix ${WINNOW_TEST_LABEL}.${folder}.)
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp)
   if(NOT sources)
     return()
   endif()
   add_executable(test_${folder} ${sources})
+  add_dependencies(winnow_tests test_${folder})
   foreach(dep ${ARG_DEPENDS})
     target_link_libraries(test_${folder} PRIVATE winnow_${dep})
   endforeach()
   target_link_libraries(test_${folder} PRIVATE ${ARG_LINKS} GTest::gtest_main GTest::gmock)
-  gtest_discover_tests(test_${folder} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(test_${folder} TEST_PREFIX ${prefix} DISCOVERY_TIMEOUT 60 TEST_FILTER "${WINNOW_TEST_FILTER}"
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
 endfunction()
