@@ -1,0 +1,174 @@
+// Ranks as MPI processes. The only file that sees MPI. Every call goes through WINNOW_MPI, which names it if it fails.
+// The C++ bindings were removed from MPI long ago, and their header does not compile without warnings.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "base/check.h"
+#include "dist/communicator.h"
+#include "dist/rank_exit.h"
+#include "dist/slurm_launch.h"
+
+namespace winnow {
+namespace {
+
+// MPI counts are ints, so long vectors go in pieces. 2^24 elements is far below the limit and far above what latency
+// could be felt at, and small enough for tests to reach.
+constexpr int64_t kMaxCountPerCall = int64_t(1) << 24;
+
+template <class F>
+void ForEachPiece(int64_t count, F&& f) {
+  for (int64_t begin = 0; begin < count; begin += kMaxCountPerCall) {
+    f(begin, int(std::min(kMaxCountPerCall, count - begin)));
+  }
+}
+
+std::string ErrorText(int error) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  if (MPI_Error_string(error, text, &length) != MPI_SUCCESS) return "MPI error " + std::to_string(error);
+  return std::string(text, length);
+}
+
+#define WINNOW_MPI(call) CheckMpi((call), #call, __FILE__, __LINE__)
+
+class MpiCommunicator : public Communicator {
+ public:
+  MpiCommunicator() : thread_(std::this_thread::get_id()) {
+    WINNOW_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    WINNOW_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
+    WINNOW_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size_));
+  }
+  ~MpiCommunicator() override {
+    if (!IsFinalised()) WINNOW_MPI(MPI_Finalize());
+  }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  std::string name() const override { return "mpi"; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  [[noreturn]] void Abort(const Status& status) override {
+    std::fflush(stdout);
+    // A lone rank has nobody to tell, and MPI_Abort would add its own lines to the message.
+    if (IsFinalised() || size_ == 1) ExitRank(rank_, size_, status);
+    PrintRankLine(rank_, size_, status.message());
+    MPI_Abort(MPI_COMM_WORLD, int(status.code()));
+    std::_Exit(int(status.code()));
+  }
+
+ protected:
+  void DoAllReduce(void* values, int64_t count, Element element, ReduceOp op) override {
+    CheckThread();
+    auto* bytes = static_cast<std::byte*>(values);
+    ForEachPiece(count, [&](int64_t begin, int piece) {
+      WINNOW_MPI(MPI_Allreduce(MPI_IN_PLACE, bytes + begin * ElementBytes(element), piece, TypeOf(element), OpOf(op),
+                               MPI_COMM_WORLD));
+    });
+  }
+
+  void DoAllGather(const void* mine, int64_t bytes, void* all) override {
+    CheckThread();
+    const auto* from = static_cast<const std::byte*>(mine);
+    auto* to = static_cast<std::byte*>(all);
+    std::vector<std::byte> gathered;  // only where the contribution does not go in one piece
+    ForEachPiece(bytes, [&](int64_t begin, int piece) {
+      if (piece == bytes) {
+        WINNOW_MPI(MPI_Allgather(from, piece, MPI_BYTE, to, piece, MPI_BYTE, MPI_COMM_WORLD));
+        return;
+      }
+      gathered.resize(int64_t(piece) * size_);
+      WINNOW_MPI(MPI_Allgather(from + begin, piece, MPI_BYTE, gathered.data(), piece, MPI_BYTE, MPI_COMM_WORLD));
+      for (int rank = 0; rank < size_; ++rank) {
+        std::memcpy(to + rank * bytes + begin, gathered.data() + int64_t(rank) * piece, piece);
+      }
+    });
+  }
+
+  void DoBroadcast(void* bytes, int64_t count, int root) override {
+    CheckThread();
+    auto* data = static_cast<std::byte*>(bytes);
+    ForEachPiece(count, [&](int64_t begin, int piece) {
+      WINNOW_MPI(MPI_Bcast(data + begin, piece, MPI_BYTE, root, MPI_COMM_WORLD));
+    });
+  }
+
+ private:
+  static MPI_Datatype TypeOf(Element element) {
+    switch (element) {
+      case Element::kI32:
+        return MPI_INT32_T;
+      case Element::kI64:
+        return MPI_INT64_T;
+      case Element::kU64:
+        return MPI_UINT64_T;
+      case Element::kF32:
+        return MPI_FLOAT;
+      case Element::kF64:
+        return MPI_DOUBLE;
+    }
+    WINNOW_CHECK(!"unknown element type");
+    return MPI_BYTE;
+  }
+
+  static MPI_Op OpOf(ReduceOp op) { return op == ReduceOp::kSum ? MPI_SUM : op == ReduceOp::kMax ? MPI_MAX : MPI_MIN; }
+
+  static bool IsFinalised() {
+    int is_finalised = 0;
+    MPI_Finalized(&is_finalised);
+    return is_finalised != 0;
+  }
+
+  void CheckMpi(int error, const char* call, const char* file, int line) {
+    if (error == MPI_SUCCESS) return;
+    Abort(PeerLost(std::string(call) + " at " + file + ":" + std::to_string(line) + " failed: " + ErrorText(error)));
+  }
+
+  // MPI_THREAD_FUNNELED: the thread that initialised MPI is the only one that may call it.
+  void CheckThread() const { WINNOW_CHECK(std::this_thread::get_id() == thread_); }
+
+  int rank_ = 0;
+  int size_ = 1;
+  const std::thread::id thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(int* argc, char*** argv) {
+  int is_initialised = 0;
+  MPI_Initialized(&is_initialised);  // stays true after MPI_Finalize
+  if (is_initialised != 0) return InternalError("MPI can be initialised once per process, and it was already");
+
+  // Without a process manager this will be a world of one; said before MPI adds its own text about a bare srun.
+  const GetEnv get_env = [](const char* name) { return std::getenv(name); };
+  if (!HasProcessManager(get_env)) WINNOW_RETURN_IF_ERROR(CheckSingletonUnderSlurm(get_env));
+
+  int provided = 0;
+  if (const int error = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided); error != MPI_SUCCESS) {
+    return PeerLost("MPI_Init_thread failed: " + ErrorText(error));
+  }
+  auto communicator = std::make_unique<MpiCommunicator>();
+  if (provided < MPI_THREAD_FUNNELED) {
+    return InvalidArgument("expected an MPI library with MPI_THREAD_FUNNELED, found level " + std::to_string(provided) +
+                           " in " + MpiLibraryVersion());
+  }
+  if (communicator->size() == 1) WINNOW_RETURN_IF_ERROR(CheckSingletonUnderSlurm(get_env));
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+std::string MpiLibraryVersion() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "unknown";
+  const std::string full(text, length);
+  // "Open MPI v4.1.4, package: Debian OpenMPI, ident: ..." or "MPICH Version:\t4.0.2\n..."
+  return full.substr(0, full.find_first_of(",\n"));
+}
+
+}  // namespace winnow
