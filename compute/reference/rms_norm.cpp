@@ -1,0 +1,21 @@
+#include <cmath>
+
+#include "compute/reference/lanes.h"
+#include "compute/reference/reference_backend.h"
+
+namespace winnow {
+
+// Lane j adds the squares of inputs j, j + 16, ... in order.
+void ReferenceBackend::DoRmsNorm(const Tensor& x, const Tensor& gain, float epsilon, const Tensor& out) {
+  const int64_t width = x.dim(1);
+  for (int64_t r = 0; r < x.dim(0); ++r) {
+    const float* from = x.as<float>() + r * width;
+    float* to = out.as<float>() + r * width;
+    float acc[kLanes] = {};
+    for (int64_t i = 0; i < width; ++i) acc[i % kLanes] = std::fma(from[i], from[i], acc[i % kLanes]);
+    const float scale = 1.0f / std::sqrt(SumLanes(acc) / float(width) + epsilon);
+    for (int64_t i = 0; i < width; ++i) to[i] = from[i] * scale * gain.as<float>()[i];
+  }
+}
+
+}  // namespace winnow
