@@ -113,6 +113,12 @@ std::string_view Name(GgufType type) {
   return "unknown";
 }
 
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
 Result<GgufFile> GgufFile::Open(const std::string& path) {
   WINNOW_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Map(path));
   return GgufParser::Parse(GgufFile(path, std::move(bytes)));

@@ -35,6 +35,9 @@ enum class GgufType : uint32_t {
 };
 std::string_view Name(GgufType type);
 
+// "[576, 49152]", for messages.
+std::string ShapeText(const std::vector<int64_t>& shape);
+
 // One metadata value, still in file form. `payload` is checked: `count` elements of `element_type` (1 and `type` for a
 // value that is no array), strings each as a 64-bit length and that many bytes.
 struct GgufValue {

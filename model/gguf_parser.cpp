@@ -40,12 +40,6 @@ uint64_t FixedBytes(GgufType type) {
   return 0;
 }
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 }  // namespace
 
 Result<GgufFile> GgufParser::Parse(GgufFile file) {
