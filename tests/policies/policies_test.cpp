@@ -1,0 +1,254 @@
+// What every policy of the registry must do, then what each one alone does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "kv/keep_plan.h"
+#include "policies/eviction_policy.h"
+
+namespace winnow {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr Protection kProtection{.sink_tokens = 4, .recent_tokens = 32};
+
+std::vector<int32_t> Positions(int64_t length) {
+  std::vector<int32_t> positions(static_cast<size_t>(length));
+  std::iota(positions.begin(), positions.end(), 0);
+  return positions;
+}
+
+HeadView ViewOf(const std::vector<int32_t>& positions) {
+  return {.layer = 0,
+          .global_head = 0,
+          .positions = positions,
+          .tokens_seen = positions.empty() ? 0 : positions.back() + 1,
+          .prompt_tokens = 10,
+          .eviction_index = 0,
+          .seed = 1,
+          .choice_index = 0};
+}
+
+std::vector<float> Scores(const EvictionPolicy& policy, const HeadView& view) {
+  std::vector<float> scores(view.positions.size());
+  policy.Score(view, scores);
+  return scores;
+}
+
+std::vector<int32_t> Kept(const EvictionPolicy& policy, const HeadView& view, int64_t budget,
+                          const Protection& protection = kProtection) {
+  return SelectKept(view.positions, Scores(policy, view), budget, protection);
+}
+
+std::vector<std::string> EvictingPolicyNames() {
+  std::vector<std::string> names;
+  for (const std::string& name : PolicyNames()) {
+    if (MakePolicy(name).value()->evicts()) names.push_back(name);
+  }
+  return names;
+}
+
+class PolicyContract : public testing::TestWithParam<std::string> {
+ protected:
+  const std::unique_ptr<EvictionPolicy> policy_ = MakePolicy(GetParam()).value();
+};
+
+INSTANTIATE_TEST_SUITE_P(All, PolicyContract, testing::ValuesIn(EvictingPolicyNames()), [](const auto& policy) {
+  std::string name = policy.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(PolicyContract, MeetsTheBudgetExactly) {
+  for (int64_t length : {100, 101, 500, 3000}) {
+    for (int64_t budget : {36, 37, 64, 99}) {
+      const std::vector<int32_t> positions = Positions(length);
+      EXPECT_EQ(int64_t(Kept(*policy_, ViewOf(positions), budget).size()), budget);
+    }
+  }
+}
+
+TEST_P(PolicyContract, KeepsSinksAndRecentTokens) {
+  const std::vector<int32_t> positions = Positions(200);
+  const std::vector<int32_t> kept = Kept(*policy_, ViewOf(positions), 50);
+  const std::set<int32_t> set(kept.begin(), kept.end());
+  for (int32_t position = 0; position < 4; ++position) EXPECT_TRUE(set.contains(position)) << position;
+  for (int32_t position = 168; position < 200; ++position) EXPECT_TRUE(set.contains(position)) << position;
+}
+
+TEST_P(PolicyContract, LeavesShortContextsUntouched) {
+  for (int64_t length : {0, 1, 35, 64}) {
+    const std::vector<int32_t> positions = Positions(length);
+    EXPECT_EQ(Kept(*policy_, ViewOf(positions), 64), positions) << length;
+  }
+}
+
+TEST_P(PolicyContract, ScoresAreNumbersAndTheSameEveryTime) {
+  const std::vector<int32_t> positions = Positions(1000);
+  const std::vector<float> scores = Scores(*policy_, ViewOf(positions));
+  for (float score : scores) ASSERT_TRUE(std::isfinite(score));
+  EXPECT_EQ(Scores(*policy_, ViewOf(positions)), scores);
+  EXPECT_EQ(Scores(*MakePolicy(GetParam()).value(), ViewOf(positions)), scores);
+}
+
+TEST_P(PolicyContract, ScoresDoNotDependOnTheOrderInWhichHeadsAreAsked) {
+  const std::vector<int32_t> positions = Positions(200);
+  const auto score_of = [&](int64_t index) {
+    HeadView view = ViewOf(positions);
+    view.layer = index / 3;
+    view.global_head = index % 3;
+    return Scores(*policy_, view);
+  };
+  std::vector<std::vector<float>> forward(12), backward(12);
+  for (int64_t index = 0; index < 12; ++index) forward[size_t(index)] = score_of(index);
+  for (int64_t index = 11; index >= 0; --index) backward[size_t(index)] = score_of(index);
+  EXPECT_EQ(forward, backward);
+}
+
+TEST_P(PolicyContract, HoldsTheBudgetOverRepeatedEvictions) {
+  std::vector<int32_t> positions;
+  int64_t evictions = 0;
+  for (int32_t token = 0; token < 600; ++token) {
+    positions.push_back(token);
+    if (positions.size() < 64 + 16) continue;
+    HeadView view = ViewOf(positions);
+    view.eviction_index = evictions++;
+    std::vector<int32_t> kept_positions;
+    for (int32_t slot : Kept(*policy_, view, 64)) kept_positions.push_back(positions[size_t(slot)]);
+    positions = kept_positions;
+    ASSERT_EQ(positions.size(), 64u);
+    ASSERT_TRUE(std::is_sorted(positions.begin(), positions.end()));
+    ASSERT_EQ(positions[3], 3);
+    ASSERT_EQ(positions[64 - 32], token - 31);
+  }
+  EXPECT_GT(evictions, 30);
+}
+
+TEST(PolicyRegistry, MakesEveryPolicyUnderItsOwnName) {
+  EXPECT_THAT(PolicyNames(), testing::ElementsAre("full", "streaming-llm", "random"));
+  for (const std::string& name : PolicyNames()) {
+    const auto policy = MakePolicy(name).value();
+    EXPECT_EQ(policy->name(), name);
+    EXPECT_EQ(policy->positions(), "absolute");
+    EXPECT_EQ(policy->scope(), EvictionScope::kHead);
+    EXPECT_EQ(policy->evicts(), name != "full");
+  }
+}
+
+TEST(PolicyRegistry, RefusesUnknownNamesAndListsTheKnownOnes) {
+  for (const std::string name : {"h2o", "", "Random", "full "}) {
+    const auto policy = MakePolicy(name);
+    ASSERT_FALSE(policy.ok());
+    EXPECT_EQ(policy.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(policy.status().message(),
+                AllOf(HasSubstr("full, streaming-llm, random"), HasSubstr("\"" + name + "\"")));
+  }
+}
+
+TEST(PolicyRegistry, NamesTheScopes) {
+  EXPECT_EQ(Name(EvictionScope::kHead), "head");
+  EXPECT_EQ(Name(EvictionScope::kLayer), "layer");
+  EXPECT_EQ(Name(EvictionScope::kSequence), "sequence");
+}
+
+TEST(FullPolicyDeathTest, EndsTheProgramIfItIsAskedToScore) {
+  const auto policy = MakePolicy("full").value();
+  const std::vector<int32_t> positions = Positions(3);
+  EXPECT_DEATH(Scores(*policy, ViewOf(positions)), "check failed");
+}
+
+TEST(StreamingLlmPolicy, KeepsTheSinksAndTheNewestTokens) {
+  const auto policy = MakePolicy("streaming-llm").value();
+  for (int64_t sinks : {0, 1, 4, 16}) {
+    for (int64_t recent : {0, 16, 48}) {
+      constexpr int64_t kLength = 300, kBudget = 64;
+      const std::vector<int32_t> positions = Positions(kLength);
+      std::vector<int32_t> expected = Positions(sinks);
+      for (int64_t position = kLength - (kBudget - sinks); position < kLength; ++position) {
+        expected.push_back(int32_t(position));
+      }
+      EXPECT_EQ(Kept(*policy, ViewOf(positions), kBudget, {sinks, recent}), expected) << sinks << " " << recent;
+    }
+  }
+}
+
+TEST(StreamingLlmPolicy, KeepsTheNewestWherePositionsAreNoLongerExactInFloat) {
+  const auto policy = MakePolicy("streaming-llm").value();
+  std::vector<int32_t> positions = Positions(10);
+  for (int32_t& position : positions) position += 100'000'000;  // floats are 8 apart here
+  EXPECT_THAT(Kept(*policy, ViewOf(positions), 3, {}), testing::ElementsAre(7, 8, 9));
+}
+
+TEST(RandomPolicy, DrawsAnewForEveryHeadLayerEvictionChoiceAndSeed) {
+  const auto policy = MakePolicy("random").value();
+  const std::vector<int32_t> positions = Positions(300);
+  std::set<std::vector<int32_t>> sets;
+  const auto draw = [&](auto change) {
+    HeadView view = ViewOf(positions);
+    change(view);
+    sets.insert(Kept(*policy, view, 100));
+  };
+  draw([](HeadView&) {});
+  for (int64_t i = 1; i <= 8; ++i) {
+    draw([i](HeadView& view) { view.layer = i; });
+    draw([i](HeadView& view) { view.global_head = i; });
+    draw([i](HeadView& view) { view.eviction_index = i; });
+    draw([i](HeadView& view) { view.choice_index = i; });
+    draw([i](HeadView& view) { view.seed = uint64_t(1 + i); });
+    draw([i](HeadView& view) { view.seed = 1 + (uint64_t(i) << 32); });
+  }
+  EXPECT_EQ(sets.size(), 1u + 6 * 8);
+}
+
+TEST(RandomPolicy, DependsOnTheKeysAndPositionAlone) {
+  const auto policy = MakePolicy("random").value();
+  const std::vector<int32_t> all = Positions(100);
+  std::vector<int32_t> some = {0, 3, 50, 51, 99};
+  HeadView view = ViewOf(some);
+  view.tokens_seen = 12345;  // neither these nor the other slots have a say
+  view.prompt_tokens = 77;
+  const std::vector<float> of_all = Scores(*policy, ViewOf(all)), of_some = Scores(*policy, view);
+  for (size_t slot = 0; slot < some.size(); ++slot) EXPECT_EQ(of_some[slot], of_all[size_t(some[slot])]);
+}
+
+TEST(RandomPolicy, ScoresAreInsideTheUnitIntervalAndUniform) {
+  const auto policy = MakePolicy("random").value();
+  constexpr int64_t kCells = 64;
+  constexpr double kCount = 64'000, kExpected = kCount / kCells;
+  const std::vector<int32_t> positions = Positions(int64_t(kCount));
+  std::vector<double> counts(kCells);
+  for (float score : Scores(*policy, ViewOf(positions))) {
+    ASSERT_GT(score, 0.0f);
+    ASSERT_LT(score, 1.0f);
+    counts[size_t(score * kCells)] += 1;
+  }
+  double chi_square = 0;
+  for (double count : counts) chi_square += (count - kExpected) * (count - kExpected) / kExpected;
+  EXPECT_LT(chi_square, 120);  // 63 degrees of freedom: above 120 once in 50,000 seeds
+}
+
+TEST(RandomPolicy, KeepsEveryAgeAlikeOverManyHeads) {
+  const auto policy = MakePolicy("random").value();
+  constexpr int64_t kLength = 200, kBudget = 50, kDraws = 2000;
+  constexpr double kExpected = double(kDraws) * kBudget / kLength;
+  const std::vector<int32_t> positions = Positions(kLength);
+  std::vector<double> counts(kLength);
+  for (int64_t draw = 0; draw < kDraws; ++draw) {
+    HeadView view = ViewOf(positions);
+    view.layer = draw / 50;
+    view.global_head = draw % 50;
+    for (int32_t slot : Kept(*policy, view, kBudget, {})) counts[size_t(slot)] += 1;
+  }
+  double chi_square = 0;
+  for (double count : counts) chi_square += (count - kExpected) * (count - kExpected) / (kExpected * 0.75);
+  EXPECT_LT(chi_square, 290);  // 199 degrees of freedom: above 290 once in 30,000 seeds
+}
+
+}  // namespace
+}  // namespace winnow
