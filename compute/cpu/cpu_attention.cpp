@@ -1,0 +1,103 @@
+// How attention is dealt to the threads: whole tiles of queries when there are many (prefill, large batches), blocks of
+// slots when there are few (decode). Both call the same two kernels.
+#include <algorithm>
+#include <atomic>
+
+#include "base/check.h"
+#include "compute/cpu/cpu_backend.h"
+
+namespace winnow::cpu {
+namespace {
+
+// With this many tiles per thread, dealing them one by one leaves no thread idle for long.
+constexpr int64_t kTilesPerThread = 8;
+
+// Cuts the rows of every sequence and KV head into tiles of at most kMaxTileQueries queries.
+void MakeTiles(const AttentionArgs& args, std::vector<AttentionTile>* tiles) {
+  const int64_t rows = args.q.dim(0), kv_heads = args.page_table.dim(1), max_pages = args.page_table.dim(2);
+  const int64_t group = args.q.dim(1) / kv_heads;
+  const int64_t heads_at_once = std::min(group, kMaxTileQueries), rows_at_once = kMaxTileQueries / heads_at_once;
+  const int32_t* sequence = args.row_sequence.as<int32_t>();
+  tiles->clear();
+  for (int64_t row = 0; row < rows;) {
+    int64_t count = 1;
+    while (count < rows_at_once && row + count < rows && sequence[row + count] == sequence[row]) ++count;
+    WINNOW_DCHECK(sequence[row] >= 0 && sequence[row] < args.page_table.dim(0));
+    for (int64_t h = 0; h < kv_heads; ++h) {
+      const int32_t* pages = args.page_table.as<int32_t>() + (sequence[row] * kv_heads + h) * max_pages;
+      const int32_t* visible = args.visible.as<int32_t>() + row * kv_heads + h;
+      for (int64_t g = 0; g < group; g += heads_at_once) {
+        tiles->push_back({.row = row,
+                          .rows = count,
+                          .head = h * group + g,
+                          .heads = std::min(heads_at_once, group - g),
+                          .pages = pages,
+                          .visible = visible,
+                          .visible_stride = kv_heads});
+      }
+    }
+    row += count;
+  }
+}
+
+}  // namespace
+
+void CpuBackend::DoAttention(const AttentionArgs& args) {
+  MakeTiles(args, &tiles_);
+  const AttentionJob job = {.q = args.q.as<float>(),
+                            .out = args.out.as<float>(),
+                            .query_heads = args.q.dim(1),
+                            .pool = args.pages.data(),
+                            .kv = args.kv};
+  const int64_t num_tiles = int64_t(tiles_.size());
+  const auto block_floats = [&](const AttentionTile& tile) {
+    return tile.num_queries() * PartialFloats(args.kv.head_dim);
+  };
+  if (pool_.num_threads() == 1 || num_tiles >= kTilesPerThread * pool_.num_threads()) {
+    int64_t max_floats = 0;
+    for (const AttentionTile& tile : tiles_) max_floats = std::max(max_floats, tile.num_blocks() * block_floats(tile));
+    for (Memory& memory : partials_) Reserve(memory, max_floats * int64_t(sizeof(float)));
+    std::atomic<int64_t> next = 0;
+    pool_.Run([&](int thread) {
+      float* partials = reinterpret_cast<float*>(partials_[size_t(thread)].data());
+      for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < num_tiles;) {
+        const AttentionTile& tile = tiles_[size_t(i)];
+        for (int64_t b = 0; b < tile.num_blocks(); ++b) {
+          kernels_.attend_block(job, tile, b, partials + b * block_floats(tile));
+        }
+        kernels_.merge_blocks(job, tile, partials);
+      }
+    });
+    return;
+  }
+  // Blocks of all tiles in one line, cut evenly; the partials of all lie in one memory.
+  int64_t num_blocks = 0, num_floats = 0;
+  for (const AttentionTile& tile : tiles_) {
+    num_blocks += tile.num_blocks();
+    num_floats += tile.num_blocks() * block_floats(tile);
+  }
+  float* partials = Reserve(partials_[0], num_floats * int64_t(sizeof(float)));
+  const auto deal = [&](int64_t begin, int64_t end) {
+    float* at = partials;
+    for (const AttentionTile& tile : tiles_) {
+      for (int64_t b = std::max(begin, int64_t(0)); b < std::min(end, tile.num_blocks()); ++b) {
+        kernels_.attend_block(job, tile, b, at + b * block_floats(tile));
+      }
+      begin -= tile.num_blocks();
+      end -= tile.num_blocks();
+      at += tile.num_blocks() * block_floats(tile);
+    }
+  };
+  if (num_blocks >= 2 * pool_.num_threads()) {
+    pool_.For(num_blocks, deal);
+  } else {
+    deal(0, num_blocks);
+  }
+  float* at = partials;
+  for (const AttentionTile& tile : tiles_) {
+    kernels_.merge_blocks(job, tile, at);
+    at += tile.num_blocks() * block_floats(tile);
+  }
+}
+
+}  // namespace winnow::cpu

@@ -1,0 +1,82 @@
+// The table of CPU kernels: one set per instruction set, chosen once by MakeCpuBackend. Every set gives the same bits,
+// because all are the same templates over 16 logical lanes (lanes_plain.h, lanes_avx2.h).
+// Kernels work on ranges, hold no state and call no pool: any thread may call them on ranges of its own.
+#pragma once
+
+#include <cstdint>
+
+#include "compute/backend.h"
+#include "compute/cpu/tile.h"
+
+namespace winnow::cpu {
+
+// 32 activations of one row in int8, with what every weight format needs of them, in one cache line.
+struct alignas(64) ActivationBlock {
+  int8_t q[32];
+  float scale;        // d
+  float sum;          // d * float(sum of q)
+  float half_sum[2];  // the same of inputs 0..15 and 16..31
+  int32_t minus_8_sum;  // -8 * sum of q: makes nibbles 0..15 out of -8..7 exact
+};
+
+// y = x W^T for one matrix. Either `out` or `sums` is set.
+struct MatMulJob {
+  TileKind kind;
+  const std::byte* tiles;                  // [ceil(outputs / 16)][blocks] tiles of kind
+  int64_t outputs;                         // N
+  int64_t blocks;                          // K / 32
+  int64_t rows;
+  const ActivationBlock* activations;      // [rows][blocks], for the quantised kinds
+  const float* x;                          // [rows][32 * blocks], for the float kinds
+  float* out = nullptr;                    // [rows][outputs]
+  int64_t* sums = nullptr;                 // [rows][outputs + 1], last column zeroed before
+  int64_t segment_blocks = 0;              // of sums
+  FixedPoint fixed_point = {};             // of sums
+};
+
+// Query heads [head, head + heads) of token rows [row, row + rows), all of one sequence and one KV head, swept over K
+// and V together. `rows * heads` is at most kMaxTileQueries.
+struct AttentionTile {
+  int64_t row, rows;
+  int64_t head, heads;
+  const int32_t* pages;    // page numbers of this sequence and KV head
+  const int32_t* visible;  // of the first row; the next row's is `visible_stride` further
+  int64_t visible_stride;
+
+  int64_t Visible(int64_t r) const { return visible[r * visible_stride]; }
+  int64_t num_blocks() const { return (Visible(rows - 1) + kAttentionBlockSlots - 1) / kAttentionBlockSlots; }
+  int64_t num_queries() const { return rows * heads; }
+};
+constexpr int64_t kMaxTileQueries = 16;
+
+// What all tiles of one call share.
+struct AttentionJob {
+  const float* q;  // [rows][query_heads][head_dim]
+  float* out;      // the same
+  int64_t query_heads;
+  const std::byte* pool;  // pages
+  KvLayout kv;
+};
+
+// The result of one block for one query, [head_dim + 32] floats: the weighted sum of V, 16 lanes of the sum of weights,
+// and the block's maximum (NaN if a score was NaN) in a line of its own.
+inline int64_t PartialFloats(int64_t head_dim) {
+  return head_dim + 32;
+}
+
+struct CpuKernels {
+  const char* name;
+  void (*quantise)(const float* x, int64_t blocks, ActivationBlock* out);
+  void (*mat_mul)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
+  // One block of a tile: partials [queries][PartialFloats]. Queries that do not see the block are not written.
+  void (*attend_block)(const AttentionJob& job, const AttentionTile& tile, int64_t block, float* partials);
+  // Adds partials [blocks][queries][PartialFloats] in order and writes the tile's rows of out.
+  void (*merge_blocks)(const AttentionJob& job, const AttentionTile& tile, float* partials);
+  void (*rms_norm)(const float* x, const float* gain, float epsilon, int64_t n, float* out);
+  void (*silu_mul)(float* gate, const float* up, int64_t n);
+};
+
+const CpuKernels& PlainKernels();
+const CpuKernels& Avx2Kernels();
+
+}  // namespace winnow::cpu

@@ -1,0 +1,16 @@
+// Where elements lie in KV pages (compute/kv_layout.h), rotation into them, and moves between slots.
+#pragma once
+
+#include <cstdint>
+
+#include "compute/backend.h"
+
+namespace winnow::cpu {
+
+// Rows [begin, end) of RopeAppend.
+void RopeAppendRows(const RopeAppendArgs& args, int64_t begin, int64_t end);
+
+// All moves in order, for dimensions [dim_begin, dim_end), even numbers.
+void CompactDimensions(const CompactArgs& args, int64_t dim_begin, int64_t dim_end);
+
+}  // namespace winnow::cpu

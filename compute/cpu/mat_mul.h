@@ -1,0 +1,166 @@
+// Matrix products over a range of tile rows: y [rows, outputs] = x W^T, plain or as segmented fixed-point sums.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+
+#include "compute/cpu/tile_product.h"
+
+namespace winnow::cpu {
+
+// Activation rows are taken in chunks that stay in the second-level cache while all tiles pass over them.
+constexpr int64_t kActivationChunkBytes = 256 * 1024;
+
+template <class L, TileKind kKind>
+struct MatMulKernel {
+  using Float = typename L::Float;
+  using Input = std::conditional_t<(kKind >= TileKind::kHalf), float, ActivationBlock>;
+  static constexpr int64_t kTileBytes = TileBytes(kKind);
+  static constexpr int64_t kInputsPerBlock = kKind >= TileKind::kHalf ? 32 : 1;
+
+  static const Input* Inputs(const MatMulJob& job) {
+    if constexpr (kInputsPerBlock == 1) {
+      return job.activations;
+    } else {
+      return job.x;
+    }
+  }
+
+  // Rows [row, row + M) of the 16 outputs of one tile row.
+  template <int M>
+  static void Rows(const MatMulJob& job, int64_t tile_row, int64_t row) {
+    const std::byte* tile = job.tiles + tile_row * job.blocks * kTileBytes;
+    const int64_t stride = job.blocks * kInputsPerBlock;
+    const Input* x = Inputs(job) + row * stride;
+    Float acc[M];
+    WINNOW_UNROLL
+    for (int m = 0; m < M; ++m) acc[m] = L::Set(0.0f);
+    for (int64_t b = 0; b < job.blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
+      if constexpr (M == 1) {
+        // One row is bound by memory: 4 KiB ahead hides its latency.
+        for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(tile + 4096 + i);
+      }
+      AddTile<L, kKind, M>(tile, x, stride, acc);
+    }
+    const int64_t output = kTileRows * tile_row, count = std::min(kTileRows, job.outputs - output);
+    WINNOW_UNROLL
+    for (int m = 0; m < M; ++m) {
+      float* out = job.out + (row + m) * job.outputs + output;
+      if (count == kTileRows) {
+        L::Store(out, acc[m]);
+      } else {
+        float lanes[kTileRows];
+        L::Store(lanes, acc[m]);
+        std::copy(lanes, lanes + count, out);
+      }
+    }
+  }
+
+  // The same, but every segment's float sum becomes an integer before it is added to anything.
+  template <int M>
+  static void SegmentedRows(const MatMulJob& job, int64_t tile_row, int64_t row) {
+    const std::byte* tile = job.tiles + tile_row * job.blocks * kTileBytes;
+    const int64_t stride = job.blocks * kInputsPerBlock;
+    const Input* x = Inputs(job) + row * stride;
+    const int64_t output = kTileRows * tile_row, count = std::min(kTileRows, job.outputs - output);
+    typename L::Int64 sum[M];
+    int64_t bad[M] = {};
+    for (int m = 0; m < M; ++m) sum[m] = L::ZeroInt64();
+    for (int64_t begin = 0; begin < job.blocks; begin += job.segment_blocks) {
+      Float acc[M];
+      WINNOW_UNROLL
+      for (int m = 0; m < M; ++m) acc[m] = L::Set(0.0f);
+      for (int64_t b = 0; b < job.segment_blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
+        if constexpr (M == 1) {
+          for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(tile + 4096 + i);
+        }
+        AddTile<L, kKind, M>(tile, x, stride, acc);
+      }
+      for (int m = 0; m < M; ++m) {
+        const uint32_t out_of_range = L::NotBelow(acc[m], job.fixed_point.limit);
+        if (out_of_range != 0) [[unlikely]] {
+          bad[m] += __builtin_popcount(out_of_range & ((1u << count) - 1));
+          acc[m] = WithoutLanes(acc[m], out_of_range);
+        }
+        sum[m] = L::AddRounded(sum[m], L::Mul(acc[m], L::Set(job.fixed_point.steps_per_unit)));
+      }
+    }
+    for (int m = 0; m < M; ++m) {
+      int64_t* out = job.sums + (row + m) * (job.outputs + 1);
+      int64_t lanes[kTileRows];
+      L::Store(lanes, sum[m]);
+      std::copy(lanes, lanes + count, out + output);
+      if (bad[m] != 0) std::atomic_ref(out[job.outputs]).fetch_add(bad[m], std::memory_order_relaxed);
+    }
+  }
+
+  static Float WithoutLanes(Float a, uint32_t lanes) {
+    float values[16];
+    L::Store(values, a);
+    for (int i = 0; i < 16; ++i) values[i] = lanes >> i & 1 ? 0.0f : values[i];
+    return L::Load(values);
+  }
+
+  template <int M>
+  static void AnyRows(const MatMulJob& job, int64_t tile_row, int64_t row) {
+    if (job.sums != nullptr) {
+      SegmentedRows<M>(job, tile_row, row);
+    } else {
+      Rows<M>(job, tile_row, row);
+    }
+  }
+
+  static void Run(const MatMulJob& job, int64_t tile_begin, int64_t tile_end) {
+    const int64_t row_bytes = job.blocks * kInputsPerBlock * int64_t(sizeof(Input));
+    const int64_t chunk = std::max<int64_t>(4, kActivationChunkBytes / row_bytes / 4 * 4);
+    for (int64_t begin = 0; begin < job.rows; begin += chunk) {
+      const int64_t end = std::min(job.rows, begin + chunk);
+      for (int64_t t = tile_begin; t < tile_end; ++t) {
+        // Groups of four rows share the weights they unpack; how rows are grouped changes no bit.
+        int64_t row = begin;
+        for (; row + 4 <= end; row += 4) AnyRows<4>(job, t, row);
+        switch (end - row) {
+          case 3:
+            AnyRows<3>(job, t, row);
+            break;
+          case 2:
+            AnyRows<2>(job, t, row);
+            break;
+          case 1:
+            AnyRows<1>(job, t, row);
+            break;
+          default:
+            break;
+        }
+      }
+    }
+  }
+};
+
+template <class L>
+void MatMulTiles(const MatMulJob& job, int64_t tile_begin, int64_t tile_end) {
+  switch (job.kind) {
+    case TileKind::kNibbleScale:
+      return MatMulKernel<L, TileKind::kNibbleScale>::Run(job, tile_begin, tile_end);
+    case TileKind::kNibbleScaleMin:
+      return MatMulKernel<L, TileKind::kNibbleScaleMin>::Run(job, tile_begin, tile_end);
+    case TileKind::kByteScale:
+      return MatMulKernel<L, TileKind::kByteScale>::Run(job, tile_begin, tile_end);
+    case TileKind::kShortScale:
+      return MatMulKernel<L, TileKind::kShortScale>::Run(job, tile_begin, tile_end);
+    case TileKind::kShortScaleMin:
+      return MatMulKernel<L, TileKind::kShortScaleMin>::Run(job, tile_begin, tile_end);
+    case TileKind::kByteSub:
+      return MatMulKernel<L, TileKind::kByteSub>::Run(job, tile_begin, tile_end);
+    case TileKind::kShortSub:
+      return MatMulKernel<L, TileKind::kShortSub>::Run(job, tile_begin, tile_end);
+    case TileKind::kHalf:
+      return MatMulKernel<L, TileKind::kHalf>::Run(job, tile_begin, tile_end);
+    case TileKind::kBFloat16:
+      return MatMulKernel<L, TileKind::kBFloat16>::Run(job, tile_begin, tile_end);
+    case TileKind::kFloat:
+      return MatMulKernel<L, TileKind::kFloat>::Run(job, tile_begin, tile_end);
+  }
+}
+
+}  // namespace winnow::cpu
