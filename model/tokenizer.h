@@ -24,7 +24,7 @@ struct EncodeOptions {
   // that a user's prompt cannot forge them.
   bool parse_special = false;
   // Put the begin-of-text token in front. Not set: as the model file says.
-  std::optional<bool> add_bos;
+  std::optional<bool> add_bos = std::nullopt;
 };
 
 class Tokenizer {
