@@ -54,11 +54,13 @@ class ThreadGroup {
     if (num_arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
       num_arrived_.store(0, std::memory_order_relaxed);
       generation_.store(generation + 1, std::memory_order_release);
+      Wake();
       return;
     }
-    // More ranks than cores are normal in tests, so spinning is short.
-    constexpr int kSpinsBeforeYield = 1000;
+    // More ranks than cores are normal in tests, so spinning is short, and a rank that waits longer sleeps.
+    constexpr int kSpinsBeforeYield = 1000, kYieldsBeforeSleep = 20;
     for (int spins = 0;; ++spins) {
+      const uint32_t wakes = wakes_.load(std::memory_order_acquire);
       // In this order: a rank leaves its last barrier before it finishes, so if it is gone and the generation is still
       // the old one, this barrier is one that it never entered.
       const bool is_someone_gone = num_finished_.load(std::memory_order_acquire) > 0;
@@ -66,13 +68,19 @@ class ThreadGroup {
       if (is_someone_gone) Fail(rank, "waits in " + calls_[rank].Describe() + ", but another rank has returned");
       if (spins < kSpinsBeforeYield) {
         __builtin_ia32_pause();
-      } else {
+      } else if (spins < kSpinsBeforeYield + kYieldsBeforeSleep) {
         std::this_thread::yield();
+      } else {
+        wakes_.wait(wakes, std::memory_order_acquire);
       }
     }
   }
 
-  void Finish() { num_finished_.fetch_add(1, std::memory_order_release); }
+  // The rank's body has returned.
+  void Finish() {
+    num_finished_.fetch_add(1, std::memory_order_release);
+    Wake();
+  }
 
   // A mistake in the program: names it once and aborts.
   [[noreturn]] void Fail(int rank, const std::string& message) {
@@ -86,6 +94,11 @@ class ThreadGroup {
   }
 
  private:
+  void Wake() {
+    wakes_.fetch_add(1, std::memory_order_release);
+    wakes_.notify_all();
+  }
+
   // The first rank that ends the process goes on; the others wait for the end here, so that one message is printed.
   void StayIfEnding() {
     if (!is_ending_.exchange(true)) return;
@@ -96,6 +109,7 @@ class ThreadGroup {
   std::vector<Call> calls_;  // [rank], written by its rank outside of barriers, read by all between them
   alignas(64) std::atomic<int> num_arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
+  std::atomic<uint32_t> wakes_{0};  // changes when a sleeper has to look again
   std::atomic<int> num_finished_{0};
   std::atomic<bool> is_ending_{false};
 };

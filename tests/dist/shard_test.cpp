@@ -1,0 +1,159 @@
+#include "dist/shard.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/philox.h"
+
+namespace winnow {
+namespace {
+
+constexpr ShardDims kSmolLm2{
+    .num_query_heads = 9, .num_kv_heads = 3, .head_dim = 64, .ffn_size = 1536, .vocab_size = 49152};
+
+std::vector<int64_t> Sizes(const std::vector<Range>& ranges) {
+  std::vector<int64_t> sizes;
+  for (const Range& range : ranges) sizes.push_back(range.size());
+  return sizes;
+}
+
+// Disjoint, complete, nobody empty, cut at multiples of `step` only.
+void ExpectPartition(const std::vector<Range>& ranges, int num_ranks, int64_t total, int64_t step) {
+  ASSERT_EQ(int(ranges.size()), num_ranks);
+  EXPECT_EQ(ranges.front().begin, 0);
+  EXPECT_EQ(ranges.back().end, total);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    EXPECT_GT(ranges[rank].size(), 0);
+    EXPECT_EQ(ranges[rank].begin % step, 0);
+    if (rank > 0) {
+      EXPECT_EQ(ranges[rank].begin, ranges[rank - 1].end);
+    }
+  }
+  const auto sizes = Sizes(ranges);
+  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+  EXPECT_LT(*most - *least, 2 * step) << "shares differ by at most one part (and an incomplete last one)";
+}
+
+TEST(Shard, SplitsSmolLm2OverTwoRanksAsSixAndThreeQueryHeads) {
+  const ShardPlan plan = MakeShardPlan(kSmolLm2, 2).value();
+  EXPECT_EQ(plan.ffn_segment_columns, 128);
+  EXPECT_EQ(plan.query_heads_per_kv_head, 3);
+  EXPECT_EQ(Sizes(plan.kv_heads), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(plan.query_heads(0).size(), 6);
+  EXPECT_EQ(plan.query_heads(1).begin, 6);
+  EXPECT_EQ(plan.query_heads(1).end, 9);
+  EXPECT_EQ(Sizes(plan.ffn_columns), (std::vector<int64_t>{768, 768}));
+  EXPECT_EQ(Sizes(plan.vocab_rows), (std::vector<int64_t>{24576, 24576}));
+}
+
+TEST(Shard, SplitsSmolLm2OverOneAndThreeRanks) {
+  const ShardPlan alone = MakeShardPlan(kSmolLm2, 1).value();
+  EXPECT_EQ(Sizes(alone.kv_heads), (std::vector<int64_t>{3}));
+  EXPECT_EQ(Sizes(alone.ffn_columns), (std::vector<int64_t>{1536}));
+  const ShardPlan three = MakeShardPlan(kSmolLm2, 3).value();
+  EXPECT_EQ(Sizes(three.kv_heads), (std::vector<int64_t>{1, 1, 1}));
+  EXPECT_EQ(Sizes(three.ffn_columns), (std::vector<int64_t>{512, 512, 512}));
+  EXPECT_EQ(Sizes(three.vocab_rows), (std::vector<int64_t>{16384, 16384, 16384}));
+}
+
+TEST(Shard, SegmentsDependOnTheModelAlone) {
+  const auto columns = [](int64_t query_heads, int64_t ffn) {
+    return FfnSegmentColumns(
+        {.num_query_heads = query_heads, .num_kv_heads = 1, .head_dim = 64, .ffn_size = ffn, .vocab_size = 32});
+  };
+  EXPECT_EQ(columns(9, 1536), 128);
+  EXPECT_EQ(columns(32, 14336), 256);
+  EXPECT_EQ(columns(14, 4864), 256);  // 19 segments
+  EXPECT_EQ(columns(14, 4992), 128);  // not a multiple of 256
+  EXPECT_EQ(columns(64, 4096), 64);
+  EXPECT_EQ(columns(100, 4096), 64);  // none gives enough
+  EXPECT_EQ(columns(4, 192), 64);
+}
+
+TEST(Shard, TooManyRanksNamesTheValidCounts) {
+  const auto plan = MakeShardPlan(kSmolLm2, 4);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(plan.status().message(), "4 ranks, but the model has 3 KV heads: valid rank counts are 1, 2, 3");
+}
+
+TEST(Shard, RefusesNoRanks) {
+  EXPECT_EQ(MakeShardPlan(kSmolLm2, 0).status().message(),
+            "0 ranks, but the model has 3 KV heads: valid rank counts are 1, 2, 3");
+  EXPECT_EQ(MakeShardPlan(kSmolLm2, -1).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Shard, NamesTheLimitThatToyModelsHit) {
+  ShardDims dims{.num_query_heads = 4, .num_kv_heads = 4, .head_dim = 32, .ffn_size = 128, .vocab_size = 320};
+  EXPECT_EQ(MakeShardPlan(dims, 3).status().message(),
+            "3 ranks, but the model has 2 FFN segments of 64 columns: valid rank counts are 1, 2");
+  dims.ffn_size = 512;
+  dims.vocab_size = 16;
+  EXPECT_EQ(MakeShardPlan(dims, 2).status().message(),
+            "2 ranks, but the model has 1 tiles of 16 vocabulary rows: the only valid rank count is 1");
+  dims.num_kv_heads = 1;
+  EXPECT_EQ(MakeShardPlan(dims, 2).status().message(),
+            "2 ranks, but the model has 1 KV head: the only valid rank count is 1");
+}
+
+TEST(Shard, RefusesModelsThatCannotBeCut) {
+  const auto message = [](auto change) {
+    ShardDims dims = kSmolLm2;
+    change(dims);
+    const auto plan = MakeShardPlan(dims, 1);
+    return plan.ok() ? std::string() : plan.status().message();
+  };
+  EXPECT_NE(message([](ShardDims& d) { d.num_kv_heads = 0; }), "");
+  EXPECT_NE(message([](ShardDims& d) { d.num_query_heads = 0; }), "");
+  EXPECT_NE(message([](ShardDims& d) { d.vocab_size = 0; }), "");
+  EXPECT_NE(message([](ShardDims& d) { d.ffn_size = 0; }), "");
+  EXPECT_EQ(message([](ShardDims& d) { d.num_query_heads = 10; }),
+            "expected a multiple of 3 (KV heads) query heads, found 10");
+  EXPECT_EQ(message([](ShardDims& d) { d.ffn_size = 1500; }),
+            "expected an FFN size that is a multiple of 64, found 1500");
+  // 2^20 * 2^36 * 128 fills an int64.
+  EXPECT_NE(message([](ShardDims& d) { d.ffn_size = 129 * 256; }).find("128 partial sums"), std::string::npos);
+  EXPECT_EQ(message([](ShardDims& d) { d.ffn_size = 128 * 256; }), "");
+}
+
+TEST(Shard, RanksWithFewerHeadsGetTheExtraSegments) {
+  // 5 heads over 2 ranks: 3 and 2. 21 segments: 10 and 11.
+  const ShardDims dims{
+      .num_query_heads = 10, .num_kv_heads = 5, .head_dim = 64, .ffn_size = 21 * 256, .vocab_size = 1000};
+  const ShardPlan plan = MakeShardPlan(dims, 2).value();
+  EXPECT_EQ(Sizes(plan.kv_heads), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(Sizes(plan.ffn_columns), (std::vector<int64_t>{10 * 256, 11 * 256}));
+}
+
+TEST(Shard, EveryPlanOfRandomModelsIsAPartition) {
+  for (uint32_t model = 0; model < 300; ++model) {
+    const PhiloxBlock random = Philox(11, {model, 0, 0, 0});
+    ShardDims dims;
+    dims.num_kv_heads = 1 + random[0] % 16;
+    dims.num_query_heads = dims.num_kv_heads * (1 + (random[0] >> 8) % 8);
+    dims.head_dim = 64;
+    dims.ffn_size = 64 * (dims.num_kv_heads + random[1] % 100);
+    dims.vocab_size = 16 * dims.num_kv_heads + random[2] % 5000;
+    for (int num_ranks = 1; num_ranks <= 17; ++num_ranks) {
+      SCOPED_TRACE(testing::Message() << "model " << model << ", " << num_ranks << " ranks");
+      const auto made = MakeShardPlan(dims, num_ranks);
+      if (num_ranks > dims.num_kv_heads) {
+        EXPECT_FALSE(made.ok());
+        continue;
+      }
+      ASSERT_TRUE(made.ok()) << made.status().message();
+      const ShardPlan& plan = made.value();
+      EXPECT_EQ(plan.num_ranks, num_ranks);
+      ExpectPartition(plan.kv_heads, num_ranks, dims.num_kv_heads, 1);
+      ExpectPartition(plan.ffn_columns, num_ranks, dims.ffn_size, plan.ffn_segment_columns);
+      ExpectPartition(plan.vocab_rows, num_ranks, dims.vocab_size, 16);
+      EXPECT_EQ(plan.query_heads(num_ranks - 1).end, dims.num_query_heads);
+      // The rank with most heads never has more segments than the one with fewest.
+      EXPECT_LE(plan.ffn_columns.front().size(), plan.ffn_columns.back().size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace winnow
