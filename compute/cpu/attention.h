@@ -1,5 +1,5 @@
-// Attention of a tile of queries over one block of 128 slots, and the merge of blocks. The only place where attention is
-// computed: prefill and decode differ in how many rows share a tile, which changes no bit.
+// Attention of a tile of queries over one block of 128 slots, and the merge of blocks. The only place where attention
+// is computed: prefill and decode differ in how many rows share a tile, which changes no bit.
 //   scores: lane = slot, a chain over the head dimension;  output: lane = dimension, a chain over the slots.
 // Slots beyond what a row sees may hold anything, NaN included: their scores are replaced before use and their values
 // are never multiplied, since 0 * NaN is not 0.

@@ -111,8 +111,8 @@ void CpuBackend::DoRmsNorm(const Tensor& x, const Tensor& gain, float epsilon, c
 
 const ActivationBlock* CpuBackend::QuantiseRows(const Tensor& x) {
   const int64_t columns = x.dim(1), blocks = columns / kTileInputs;
-  auto* to = reinterpret_cast<ActivationBlock*>(
-      Reserve(activations_, x.dim(0) * blocks * int64_t(sizeof(ActivationBlock))));
+  auto* to =
+      reinterpret_cast<ActivationBlock*>(Reserve(activations_, x.dim(0) * blocks * int64_t(sizeof(ActivationBlock))));
   ForRows(pool_, x.dim(0), columns, [&](int64_t begin, int64_t end) {
     kernels_.quantise(x.as<float>() + begin * columns, (end - begin) * blocks, to + begin * blocks);
   });
@@ -175,8 +175,7 @@ void CpuBackend::DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, con
 
 void CpuBackend::DoRopeAppend(const RopeAppendArgs& args) {
   const int64_t rows = args.q.dim(0), heads = args.q.dim(1) + 2 * args.k.dim(1);
-  ForRows(pool_, rows, heads * args.kv.head_dim,
-          [&](int64_t begin, int64_t end) { RopeAppendRows(args, begin, end); });
+  ForRows(pool_, rows, heads * args.kv.head_dim, [&](int64_t begin, int64_t end) { RopeAppendRows(args, begin, end); });
 }
 
 void CpuBackend::DoSiluMul(const Tensor& gate, const Tensor& up) {

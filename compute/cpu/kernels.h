@@ -13,25 +13,25 @@ namespace winnow::cpu {
 // 32 activations of one row in int8, with what every weight format needs of them, in one cache line.
 struct alignas(64) ActivationBlock {
   int8_t q[32];
-  float scale;        // d
-  float sum;          // d * float(sum of q)
-  float half_sum[2];  // the same of inputs 0..15 and 16..31
+  float scale;          // d
+  float sum;            // d * float(sum of q)
+  float half_sum[2];    // the same of inputs 0..15 and 16..31
   int32_t minus_8_sum;  // -8 * sum of q: makes nibbles 0..15 out of -8..7 exact
 };
 
 // y = x W^T for one matrix. Either `out` or `sums` is set.
 struct MatMulJob {
   TileKind kind;
-  const std::byte* tiles;                  // [ceil(outputs / 16)][blocks] tiles of kind
-  int64_t outputs;                         // N
-  int64_t blocks;                          // K / 32
+  const std::byte* tiles;  // [ceil(outputs / 16)][blocks] tiles of kind
+  int64_t outputs;         // N
+  int64_t blocks;          // K / 32
   int64_t rows;
-  const ActivationBlock* activations;      // [rows][blocks], for the quantised kinds
-  const float* x;                          // [rows][32 * blocks], for the float kinds
-  float* out = nullptr;                    // [rows][outputs]
-  int64_t* sums = nullptr;                 // [rows][outputs + 1], last column zeroed before
-  int64_t segment_blocks = 0;              // of sums
-  FixedPoint fixed_point = {};             // of sums
+  const ActivationBlock* activations;  // [rows][blocks], for the quantised kinds
+  const float* x;                      // [rows][32 * blocks], for the float kinds
+  float* out = nullptr;                // [rows][outputs]
+  int64_t* sums = nullptr;             // [rows][outputs + 1], last column zeroed before
+  int64_t segment_blocks = 0;          // of sums
+  FixedPoint fixed_point = {};         // of sums
 };
 
 // Query heads [head, head + heads) of token rows [row, row + rows), all of one sequence and one KV head, swept over K

@@ -32,8 +32,12 @@ struct Avx2Lanes {
 #define WINNOW_LANES [[gnu::always_inline]] static inline
 
   // ---- float ----
-  WINNOW_LANES Float Set(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
-  WINNOW_LANES Float Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  WINNOW_LANES Float Set(float value) {
+    return {_mm256_set1_ps(value), _mm256_set1_ps(value)};
+  }
+  WINNOW_LANES Float Load(const float* p) {
+    return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+  }
   WINNOW_LANES Float Load(const uint16_t* bfloat16) {
     return {WidenBFloat16(LoadHalfRegister(bfloat16)), WidenBFloat16(LoadHalfRegister(bfloat16 + 8))};
   }
@@ -54,18 +58,30 @@ struct Avx2Lanes {
     _mm256_storeu_ps(p, x.a);
     _mm256_storeu_ps(p + 8, x.b);
   }
-  WINNOW_LANES Float Add(Float x, Float y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
-  WINNOW_LANES Float Sub(Float x, Float y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
-  WINNOW_LANES Float Mul(Float x, Float y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
-  WINNOW_LANES Float Div(Float x, Float y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+  WINNOW_LANES Float Add(Float x, Float y) {
+    return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+  }
+  WINNOW_LANES Float Sub(Float x, Float y) {
+    return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+  }
+  WINNOW_LANES Float Mul(Float x, Float y) {
+    return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+  }
+  WINNOW_LANES Float Div(Float x, Float y) {
+    return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+  }
   WINNOW_LANES Float Fma(Float x, Float y, Float z) {
     return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
   }
   WINNOW_LANES Float NegFma(Float x, Float y, Float z) {
     return {_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b)};
   }
-  WINNOW_LANES Float Max(Float x, Float y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
-  WINNOW_LANES Float Min(Float x, Float y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+  WINNOW_LANES Float Max(Float x, Float y) {
+    return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+  }
+  WINNOW_LANES Float Min(Float x, Float y) {
+    return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+  }
   WINNOW_LANES Float Abs(Float x) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
@@ -74,7 +90,9 @@ struct Avx2Lanes {
     constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     return {_mm256_round_ps(x.a, kNearest), _mm256_round_ps(x.b, kNearest)};
   }
-  WINNOW_LANES Float PowerOfTwo(Float n) { return {PowerOfTwo(n.a), PowerOfTwo(n.b)}; }
+  WINNOW_LANES Float PowerOfTwo(Float n) {
+    return {PowerOfTwo(n.a), PowerOfTwo(n.b)};
+  }
   WINNOW_LANES Float KeepAbove(Float x, float limit, Float value) {
     const __m256 l = _mm256_set1_ps(limit);
     return {_mm256_and_ps(_mm256_cmp_ps(x.a, l, _CMP_GT_OQ), value.a),
@@ -112,16 +130,24 @@ struct Avx2Lanes {
   }
 
   // ---- integers ----
-  WINNOW_LANES Int SetInt(int32_t value) { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
-  WINNOW_LANES Int AddInt(Int x, Int y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+  WINNOW_LANES Int SetInt(int32_t value) {
+    return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)};
+  }
+  WINNOW_LANES Int AddInt(Int x, Int y) {
+    return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+  }
   WINNOW_LANES int32_t SumInt(Int x) {
     const __m256i eight = _mm256_add_epi32(x.a, x.b);
     __m128i s = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
     s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
   }
-  WINNOW_LANES Float ToFloat(Int x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
-  WINNOW_LANES Int ToInt(Float x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
+  WINNOW_LANES Float ToFloat(Int x) {
+    return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+  }
+  WINNOW_LANES Int ToInt(Float x) {
+    return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+  }
   WINNOW_LANES void StoreInt8(int8_t* p, Int x, Int y) {
     // The packs work within 128-bit halves: the permutation brings the groups of four back in order.
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(x.a, x.b), _mm256_packs_epi32(y.a, y.b));
@@ -151,7 +177,9 @@ struct Avx2Lanes {
   }
 
   // ---- products of bytes ----
-  WINNOW_LANES Bytes LoadBytes(const std::byte* p) { return {LoadRegister(p), LoadRegister(p + 32)}; }
+  WINNOW_LANES Bytes LoadBytes(const std::byte* p) {
+    return {LoadRegister(p), LoadRegister(p + 32)};
+  }
   WINNOW_LANES Bytes LowNibbles(Bytes x) {
     const __m256i low = _mm256_set1_epi8(15);
     return {_mm256_and_si256(x.a, low), _mm256_and_si256(x.b, low)};
@@ -160,8 +188,12 @@ struct Avx2Lanes {
     const __m256i low = _mm256_set1_epi8(15);
     return {_mm256_and_si256(_mm256_srli_epi16(x.a, 4), low), _mm256_and_si256(_mm256_srli_epi16(x.b, 4), low)};
   }
-  WINNOW_LANES Bytes AbsBytes(Bytes x) { return {_mm256_abs_epi8(x.a), _mm256_abs_epi8(x.b)}; }
-  WINNOW_LANES Pairs ZeroPairs() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  WINNOW_LANES Bytes AbsBytes(Bytes x) {
+    return {_mm256_abs_epi8(x.a), _mm256_abs_epi8(x.b)};
+  }
+  WINNOW_LANES Pairs ZeroPairs() {
+    return {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  }
   WINNOW_LANES Pairs MulUnsigned(Pairs sum, Bytes weights, const int8_t* x) {
     const __m256i four = BroadcastFour(x);
     return {_mm256_add_epi16(sum.a, _mm256_maddubs_epi16(weights.a, four)),
@@ -179,8 +211,12 @@ struct Avx2Lanes {
   }
 
  private:
-  WINNOW_LANES __m128i LoadHalfRegister(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-  WINNOW_LANES __m256i LoadRegister(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  WINNOW_LANES __m128i LoadHalfRegister(const void* p) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(p));
+  }
+  WINNOW_LANES __m256i LoadRegister(const void* p) {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+  }
   WINNOW_LANES __m256 WidenBFloat16(__m128i x) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
   }

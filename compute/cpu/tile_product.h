@@ -1,5 +1,5 @@
-// One tile times the same 32 inputs of M activation rows, for every kind of tile: acc[m] lane = output row. The order of
-// operations of each output is the contract in compute/weight_blocks.h.
+// One tile times the same 32 inputs of M activation rows, for every kind of tile: acc[m] lane = output row. The order
+// of operations of each output is the contract in compute/weight_blocks.h.
 #pragma once
 
 #include "compute/cpu/kernels.h"
@@ -37,8 +37,8 @@ template <class L, int M>
 // dot[m] += the products of 16 inputs. Pairs of products are widened after kGroups groups of 4 inputs: 1 for any int8
 // (2 * 128 * 127 = 32512), 4 if |q| <= 32 (8 * 32 * 127 = 32512).
 template <class L, int M, int kGroups>
-[[gnu::always_inline]] inline void ByteDotHalf(const std::byte* tile, int half, const ActivationBlock* x, int64_t stride,
-                                               typename L::Int (&dot)[M]) {
+[[gnu::always_inline]] inline void ByteDotHalf(const std::byte* tile, int half, const ActivationBlock* x,
+                                               int64_t stride, typename L::Int (&dot)[M]) {
   WINNOW_UNROLL
   for (int begin = 0; begin < 4; begin += kGroups) {
     typename L::Pairs sum[M];
