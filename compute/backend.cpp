@@ -86,6 +86,12 @@ void Backend::AddFixedPoint(const Tensor& sums, FixedPoint fixed_point, const Te
   DoAddFixedPoint(sums, fixed_point, residual);
 }
 
+void Backend::Add(const Tensor& x, const Tensor& residual) {
+  WINNOW_CHECK(x.rank() == 2 && x.dtype() == DType::kF32);
+  WINNOW_CHECK(IsMatrix(residual, DType::kF32, x.dim(0), x.dim(1)));
+  DoAdd(x, residual);
+}
+
 void Backend::RopeAppend(const RopeAppendArgs& args) {
   CheckPages(args.pages, args.kv);
   const int64_t rows = args.q.dim(0), kv_heads = args.k.dim(1), head_dim = args.kv.head_dim;

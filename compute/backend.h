@@ -115,6 +115,9 @@ class Backend {
   // to nearest even); a row whose last column is not 0 becomes NaN as a whole.
   void AddFixedPoint(const Tensor& sums, FixedPoint fixed_point, const Tensor& residual);
 
+  // residual [rows, N] f32 += x [rows, N] f32 (--numerics fast).
+  void Add(const Tensor& x, const Tensor& residual);
+
   // Rotates q and k (pairs i and i + head_dim / 2), scales q, rounds k and v to kv.dtype and writes them into pages.
   void RopeAppend(const RopeAppendArgs& args);
 
@@ -145,6 +148,7 @@ class Backend {
   virtual void DoMatMulSegmented(const Tensor& x, const Weight& weight, int64_t segment_columns, FixedPoint fixed_point,
                                  const Tensor& sums) = 0;
   virtual void DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, const Tensor& residual) = 0;
+  virtual void DoAdd(const Tensor& x, const Tensor& residual) = 0;
   virtual void DoRopeAppend(const RopeAppendArgs& args) = 0;
   virtual void DoAttention(const AttentionArgs& args) = 0;
   virtual void DoSiluMul(const Tensor& gate, const Tensor& up) = 0;

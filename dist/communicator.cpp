@@ -37,6 +37,14 @@ void Communicator::AllReduce(Backend& backend, const Tensor& tensor, ReduceOp op
   backend.EndTransfer(tensor);
 }
 
+void Communicator::FastFloatSum(Backend& backend, const Tensor& tensor) {
+  WINNOW_CHECK(tensor.dtype() == DType::kF32);
+  Count(tensor.bytes());
+  backend.BeginTransfer(tensor);
+  DoAllReduce(tensor.data(), tensor.num_elements(), Element::kF32, ReduceOp::kSum);
+  backend.EndTransfer(tensor);
+}
+
 template <class T>
 void Communicator::AllReduce(std::span<T> values, ReduceOp op) {
   Element element = Element::kI32;

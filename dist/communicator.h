@@ -1,6 +1,7 @@
 // One group of ranks and its collectives. Every collective is called by all ranks of the group, in the same order, by
-// the engine thread alone. Sums are of integers (exact, so any algorithm and rank count gives the same bits); float
-// sums do not exist here. Implementations: local (one rank), thread (ranks are threads of one process), mpi.
+// the engine thread alone. Sums are of integers (exact, so any algorithm and rank count gives the same bits); the one
+// float sum serves --numerics fast and says so. Implementations: local (one rank), thread (ranks are threads of one
+// process), mpi.
 //
 // A failure of the transport is not returned: the group cannot go on, so the implementation names what failed and ends
 // every rank with exit code 5 (kPeerLost).
@@ -36,6 +37,10 @@ class Communicator {
 
   // In place on device memory of `backend`; dtype kI32 or kI64.
   void AllReduce(Backend& backend, const Tensor& tensor, ReduceOp op);
+
+  // The float sum of --numerics fast, in place on device memory; dtype kF32. Its bits depend on the rank count, but are
+  // the same on all ranks of the run.
+  void FastFloatSum(Backend& backend, const Tensor& tensor);
 
   // In place on host memory. T: int32_t, int64_t, uint64_t (kSum wraps), float and double (kMax and kMin only; NaN is
   // the caller's business: values must not be NaN).

@@ -67,6 +67,17 @@ class MpiCommunicator : public Communicator {
   void DoAllReduce(void* values, int64_t count, Element element, ReduceOp op) override {
     CheckThread();
     auto* bytes = static_cast<std::byte*>(values);
+    const bool is_float = element == Element::kF32 || element == Element::kF64;
+    if (is_float && op == ReduceOp::kSum) {
+      // An all-reduce may round differently on different ranks; one root's result is the same for everyone.
+      ForEachPiece(count, [&](int64_t begin, int piece) {
+        void* data = bytes + begin * ElementBytes(element);
+        WINNOW_MPI(MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, data, piece, TypeOf(element), MPI_SUM, 0,
+                              MPI_COMM_WORLD));
+        WINNOW_MPI(MPI_Bcast(data, piece, TypeOf(element), 0, MPI_COMM_WORLD));
+      });
+      return;
+    }
     ForEachPiece(count, [&](int64_t begin, int piece) {
       WINNOW_MPI(MPI_Allreduce(MPI_IN_PLACE, bytes + begin * ElementBytes(element), piece, TypeOf(element), OpOf(op),
                                MPI_COMM_WORLD));

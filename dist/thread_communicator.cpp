@@ -118,14 +118,17 @@ template <class T>
 T Reduce(T a, T b, ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
-      if constexpr (std::is_integral_v<T>) return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));  // wraps
-      break;
+      if constexpr (std::is_integral_v<T>) {
+        return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));  // wraps
+      } else {
+        return a + b;
+      }
     case ReduceOp::kMax:
       return b > a ? b : a;
     case ReduceOp::kMin:
       return b < a ? b : a;
   }
-  WINNOW_CHECK(!"float sums do not exist");
+  WINNOW_CHECK(!"unknown reduction");
   return a;
 }
 

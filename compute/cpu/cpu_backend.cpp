@@ -173,6 +173,14 @@ void CpuBackend::DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, con
   });
 }
 
+void CpuBackend::DoAdd(const Tensor& x, const Tensor& residual) {
+  ForRows(pool_, x.dim(0), x.dim(1), [&](int64_t begin, int64_t end) {
+    const float* from = x.as<float>();
+    float* to = residual.as<float>();
+    for (int64_t i = begin * x.dim(1); i < end * x.dim(1); ++i) to[i] += from[i];
+  });
+}
+
 void CpuBackend::DoRopeAppend(const RopeAppendArgs& args) {
   const int64_t rows = args.q.dim(0), heads = args.q.dim(1) + 2 * args.k.dim(1);
   ForRows(pool_, rows, heads * args.kv.head_dim, [&](int64_t begin, int64_t end) { RopeAppendRows(args, begin, end); });

@@ -35,6 +35,7 @@ class CpuBackend final : public Backend {
   void DoMatMulSegmented(const Tensor& x, const Weight& weight, int64_t segment_columns, FixedPoint fixed_point,
                          const Tensor& sums) override;
   void DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, const Tensor& residual) override;
+  void DoAdd(const Tensor& x, const Tensor& residual) override;
   void DoRopeAppend(const RopeAppendArgs& args) override;
   void DoAttention(const AttentionArgs& args) override;
   void DoSiluMul(const Tensor& gate, const Tensor& up) override;

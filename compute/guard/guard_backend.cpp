@@ -72,6 +72,11 @@ void GuardBackend::DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, c
   inner_->AddFixedPoint(sums, fixed_point, residual);
 }
 
+void GuardBackend::DoAdd(const Tensor& x, const Tensor& residual) {
+  const Scope scope(this, {x}, {residual});
+  inner_->Add(x, residual);
+}
+
 void GuardBackend::DoRopeAppend(const RopeAppendArgs& args) {
   const Scope scope(this, {args.k, args.v, args.cos_sin, args.physical_slots}, {args.q, args.pages});
   inner_->RopeAppend(args);

@@ -20,4 +20,8 @@ void ReferenceBackend::DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_poin
   }
 }
 
+void ReferenceBackend::DoAdd(const Tensor& x, const Tensor& residual) {
+  for (int64_t i = 0; i < x.num_elements(); ++i) residual.as<float>()[i] += x.as<float>()[i];
+}
+
 }  // namespace winnow

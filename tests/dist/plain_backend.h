@@ -35,6 +35,7 @@ class PlainBackend : public Backend {
   void DoEmbed(const Weight&, int64_t, const Tensor&, const Tensor&) override { Missing(); }
   void DoRmsNorm(const Tensor&, const Tensor&, float, const Tensor&) override { Missing(); }
   void DoMatMul(const Tensor&, std::span<const MatMulTarget>) override { Missing(); }
+  void DoAdd(const Tensor&, const Tensor&) override { Missing(); }
   void DoRopeAppend(const RopeAppendArgs&) override { Missing(); }
   void DoAttention(const AttentionArgs&) override { Missing(); }
   void DoSiluMul(const Tensor&, const Tensor&) override { Missing(); }

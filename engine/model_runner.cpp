@@ -1,0 +1,189 @@
+#include "engine/model_runner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.h"
+#include "engine/evictor.h"
+#include "engine/rank_check.h"
+
+namespace winnow {
+namespace {
+
+void AddSince(const CollectiveCounters& before, const CollectiveCounters& now, CollectiveCounters* sum) {
+  sum->calls += now.calls - before.calls;
+  sum->payload_bytes += now.payload_bytes - before.payload_bytes;
+}
+
+// Adds one kept set to a running hash. Linear in the shard hashes, so that the sums over ranks agree for any split; the odd
+// factor tells evictions apart.
+void AddKeptSet(const SequenceCache& cache, uint64_t* hash) {
+  *hash += cache.KeptHash() * (Mix64(uint64_t(cache.evictions())) | 1);
+}
+
+}  // namespace
+
+ModelRunner::ModelRunner(Transformer& transformer, PagePool& pool, Communicator& communicator, bool check_ranks)
+    : transformer_(transformer),
+      pool_(pool),
+      communicator_(communicator),
+      check_ranks_(check_ranks),
+      kv_batch_(pool.backend()) {}
+
+Sequence& ModelRunner::Find(int64_t request_id) {
+  const auto it = sequences_.find(request_id);
+  WINNOW_CHECK(it != sequences_.end());
+  return it->second;
+}
+
+Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
+  StepResult result;
+  for (int64_t id : plan.finished) {
+    WINNOW_ASSIGN_OR_RETURN(SequenceReport report, Finish(id));
+    result.finished.push_back(std::move(report));
+  }
+  for (const Request& request : plan.admitted) Admit(request);
+  if (!plan.items.empty()) {
+    WINNOW_RETURN_IF_ERROR(RunItems(plan, &result));
+    EvictDue(plan);
+    if (check_ranks_) WINNOW_RETURN_IF_ERROR(CheckRanks(plan, result));
+  }
+  return result;
+}
+
+void ModelRunner::Admit(const Request& request) {
+  auto policy = MakePolicy(request.eviction.policy);
+  WINNOW_CHECK(policy.ok());  // resolved by the front
+  const Range heads = transformer_.kv_heads();
+  Sequence sequence{.request = request,
+                    .policy = std::move(policy).value(),
+                    .cache = SequenceCache(pool_, transformer_.config().num_layers, heads.size(), heads.begin),
+                    .tokens = request.prompt};
+  const bool is_new = sequences_.emplace(request.id, std::move(sequence)).second;
+  WINNOW_CHECK(is_new);
+}
+
+Result<SequenceReport> ModelRunner::Finish(int64_t request_id) {
+  Sequence& sequence = Find(request_id);
+  AddKeptSet(sequence.cache, &sequence.kept_hash);
+  struct Share {
+    uint64_t kept_hash;
+    int64_t kept_entries, evicted_entries, pages_freed, peak_bytes;
+  };
+  const Share mine{sequence.kept_hash, sequence.cache.entries(), sequence.cache.entries_evicted(),
+                   sequence.pages_evicted, sequence.peak_pages * pool_.layout().page_bytes()};
+  const auto bytes = communicator_.AllGather(std::as_bytes(std::span(&mine, 1)));
+  std::vector<Share> shares(size_t(communicator_.size()));
+  std::memcpy(shares.data(), bytes.data(), bytes.size());
+
+  SequenceReport report;
+  report.request_id = request_id;
+  report.tokens_seen = sequence.cache.tokens_seen();
+  report.evictions = sequence.cache.evictions();
+  report.full_entries =
+      report.tokens_seen * transformer_.config().num_layers * transformer_.config().num_kv_heads;
+  for (const Share& share : shares) {
+    report.kept_hash += share.kept_hash;
+    report.kept_entries += share.kept_entries;
+    report.evicted_entries += share.evicted_entries;
+    report.pages_freed += share.pages_freed;
+    report.peak_bytes_per_rank.push_back(share.peak_bytes);
+  }
+  sequences_.erase(request_id);
+  return report;
+}
+
+Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
+  std::vector<int32_t> token_ids, logit_rows;
+  std::vector<int64_t> positions;
+  std::vector<KvBatchItem> kv_items;
+  for (const StepItem& item : plan.items) {
+    Sequence& sequence = Find(item.request_id);
+    const int64_t begin = sequence.cache.tokens_seen();
+    WINNOW_CHECK(item.num_tokens > 0 && begin + item.num_tokens <= int64_t(sequence.tokens.size()));
+    // Admission has reserved these pages, so a failure is a mistake of the plan; the message says which numbers.
+    WINNOW_RETURN_IF_ERROR(sequence.cache.Reserve(item.num_tokens));
+    sequence.cache.Append(item.num_tokens);
+    sequence.peak_pages = std::max(sequence.peak_pages, sequence.cache.num_pages());
+    for (int64_t i = 0; i < item.num_tokens; ++i) {
+      token_ids.push_back(sequence.tokens[size_t(begin + i)]);
+      positions.push_back(begin + i);
+    }
+    if (item.sample) logit_rows.push_back(int32_t(token_ids.size()) - 1);
+    kv_items.push_back({&sequence.cache, item.num_tokens});
+  }
+  WINNOW_RETURN_IF_ERROR(kv_batch_.Build(kv_items));
+
+  CollectiveCounters before = communicator_.counters();
+  std::vector<float> logits;
+  WINNOW_RETURN_IF_ERROR(transformer_.Forward({.token_ids = token_ids,
+                                               .positions = positions,
+                                               .logit_rows = logit_rows,
+                                               .kv = &kv_batch_,
+                                               .pages = pool_.pages()},
+                                              &logits));
+  AddSince(before, communicator_.counters(), &counters_.forward);
+  if (logits_observer_) logits_observer_(plan, logits);
+  ++counters_.steps;
+  counters_.rows += int64_t(token_ids.size());
+  counters_.sampled_rows += int64_t(logit_rows.size());
+
+  before = communicator_.counters();
+  SampleRows(plan, logits, result);
+  AddSince(before, communicator_.counters(), &counters_.sampling);
+  return OkStatus();
+}
+
+void ModelRunner::SampleRows(const StepPlan& plan, std::span<const float> logits, StepResult* result) {
+  const size_t vocab = size_t(transformer_.vocab_rows().size());
+  std::vector<SampleRow> rows;
+  for (const StepItem& item : plan.items) {
+    if (!item.sample) continue;
+    const Sequence& sequence = Find(item.request_id);
+    rows.push_back({.logits = logits.subspan(rows.size() * vocab, vocab),
+                    .params = sequence.request.sampling,
+                    .choice_index = sequence.request.choice_index,
+                    .position = int64_t(sequence.tokens.size())});
+  }
+  const auto sampled = Sample(communicator_, int32_t(transformer_.vocab_rows().begin), rows);
+  size_t next = 0;
+  for (const StepItem& item : plan.items) {
+    if (!item.sample) continue;
+    const SampledToken& token = sampled[next++];
+    if (token.status.ok()) Find(item.request_id).tokens.push_back(token.token);
+    result->tokens.push_back({item.request_id, token});
+  }
+}
+
+void ModelRunner::EvictDue(const StepPlan& plan) {
+  for (const StepItem& item : plan.items) {
+    if (!item.evict) continue;
+    Sequence& sequence = Find(item.request_id);
+    const EvictionSettings& settings = sequence.request.eviction;
+    WINNOW_CHECK(sequence.cache.max_length() == settings.budget + settings.interval);
+    const int64_t pages_before = sequence.cache.num_pages();
+    EvictToBudget(*sequence.policy, sequence.request, sequence.cache);
+    sequence.pages_evicted += pages_before - sequence.cache.num_pages();
+    AddKeptSet(sequence.cache, &sequence.kept_hash);
+  }
+}
+
+Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
+  RankState state;
+  for (const auto& token : result.tokens) {
+    state.tokens = HashWords({state.tokens, uint64_t(token.request_id), uint64_t(uint32_t(token.sampled.token))});
+  }
+  for (const StepItem& item : plan.items) {
+    const Sequence& sequence = Find(item.request_id);
+    const SequenceCache& cache = sequence.cache;
+    state.lengths = HashWords({state.lengths, uint64_t(cache.tokens_seen()), uint64_t(cache.max_length()),
+                               uint64_t(cache.evictions())});
+    if (sequence.policy->scope() == EvictionScope::kHead) continue;
+    for (int32_t position : cache.head(0, 0).positions) {
+      state.shared_kept = HashWords({state.shared_kept, uint64_t(uint32_t(position))});
+    }
+  }
+  return CompareRanks(communicator_, plan.step, state);
+}
+
+}  // namespace winnow

@@ -1,0 +1,69 @@
+// Executes step plans on one rank: appends, runs the model, samples, evicts. Every rank of a group has one and gives it the
+// same plans; what comes back is the same on all of them. Engine thread only; collective.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/sequence.h"
+#include "engine/step_plan.h"
+#include "kv/kv_batch.h"
+#include "kv/page_pool.h"
+#include "model/sampler.h"
+#include "model/transformer.h"
+
+namespace winnow {
+
+struct StepResult {
+  struct Token {
+    int64_t request_id;
+    SampledToken sampled;
+  };
+  std::vector<Token> tokens;             // one per item with `sample`, in item order
+  std::vector<SequenceReport> finished;  // one per finished sequence of the plan
+};
+
+// What this rank's runner has done so far; for the `work` part of results.
+struct RunnerCounters {
+  int64_t steps = 0;        // that ran the model
+  int64_t rows = 0;         // token rows
+  int64_t sampled_rows = 0;
+  CollectiveCounters forward, sampling;
+};
+
+class ModelRunner {
+ public:
+  // All must outlive the runner. check_ranks: compare states after every step.
+  ModelRunner(Transformer& transformer, PagePool& pool, Communicator& communicator, bool check_ranks);
+
+  // A failure here (ranks disagree, no memory for work space) ends the run: it is the same on all ranks, or names the rank.
+  Result<StepResult> Execute(const StepPlan& plan);
+
+  const RunnerCounters& counters() const { return counters_; }
+
+  // Called with every step's logits of the wanted rows (this rank's vocabulary rows), for tests that compare bits.
+  using LogitsObserver = std::function<void(const StepPlan&, std::span<const float> logits)>;
+  void set_logits_observer(LogitsObserver observer) { logits_observer_ = std::move(observer); }
+
+ private:
+  void Admit(const Request& request);
+  Result<SequenceReport> Finish(int64_t request_id);
+  Status RunItems(const StepPlan& plan, StepResult* result);
+  void SampleRows(const StepPlan& plan, std::span<const float> logits, StepResult* result);
+  void EvictDue(const StepPlan& plan);
+  Status CheckRanks(const StepPlan& plan, const StepResult& result);
+  Sequence& Find(int64_t request_id);
+
+  Transformer& transformer_;
+  PagePool& pool_;
+  Communicator& communicator_;
+  const bool check_ranks_;
+  KvBatch kv_batch_;
+  std::map<int64_t, Sequence> sequences_;  // by request id
+  RunnerCounters counters_;
+  LogitsObserver logits_observer_;
+};
+
+}  // namespace winnow

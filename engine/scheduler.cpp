@@ -1,0 +1,98 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "compute/kv_layout.h"
+
+namespace winnow {
+
+int64_t SlotsToReserve(const Request& request) {
+  // The last sampled token is never fed back.
+  const int64_t tokens = int64_t(request.prompt.size()) + std::max<int64_t>(request.max_tokens - 1, 0);
+  const int64_t slots = request.eviction.MaxSlots(tokens);
+  return (slots + kPageSlots - 1) / kPageSlots * kPageSlots;
+}
+
+Status Scheduler::Submit(Request request) {
+  WINNOW_CHECK(!request.prompt.empty() && request.max_tokens > 0);
+  const int64_t slots = SlotsToReserve(request);
+  if (slots > limits_.pool_slots) {
+    return OutOfMemory("request " + std::to_string(request.id) + " needs " + std::to_string(slots) +
+                       " KV slots per head, the page pool holds " + std::to_string(limits_.pool_slots) +
+                       ": lower --max-tokens or give a smaller --kv-budget");
+  }
+  waiting_.push_back(std::move(request));
+  return OkStatus();
+}
+
+void Scheduler::Admit(StepPlan* plan) {
+  while (!waiting_.empty() && int64_t(running_.size()) < limits_.max_num_seqs) {
+    const int64_t slots = SlotsToReserve(waiting_.front());
+    if (reserved_slots_ + slots > limits_.pool_slots) return;  // first come, first served
+    Request& request = waiting_.front();
+    running_.push_back({.request_id = request.id,
+                        .eviction = request.eviction,
+                        .reserved_slots = slots,
+                        .known_tokens = int64_t(request.prompt.size()),
+                        .computed_tokens = 0,
+                        .slots = 0});
+    reserved_slots_ += slots;
+    plan->admitted.push_back(std::move(request));
+    waiting_.pop_front();
+  }
+}
+
+void Scheduler::AddItem(Running& running, int64_t max_tokens, StepPlan* plan) {
+  int64_t count = std::min(running.known_tokens - running.computed_tokens, max_tokens);
+  const EvictionSettings& eviction = running.eviction;
+  const int64_t trigger = eviction.budget + eviction.interval;
+  if (eviction.evicts()) count = std::min(count, trigger - running.slots);
+  running.computed_tokens += count;
+  running.slots += count;
+  const bool evict = eviction.evicts() && running.slots == trigger;
+  if (evict) running.slots = eviction.budget;
+  plan->items.push_back({.request_id = running.request_id,
+                         .num_tokens = count,
+                         .sample = running.computed_tokens == running.known_tokens,
+                         .evict = evict});
+}
+
+StepPlan Scheduler::Next() {
+  StepPlan plan;
+  plan.step = step_++;
+  plan.finished = std::exchange(finished_, {});
+  Admit(&plan);
+  // Decode rows first, so that running texts flow; what is left of the step goes to prompts, oldest first.
+  int64_t left = limits_.max_num_batched_tokens;
+  for (const bool decode : {true, false}) {
+    for (Running& running : running_) {
+      const int64_t pending = running.known_tokens - running.computed_tokens;
+      if (left > 0 && pending > 0 && (pending == 1) == decode) {
+        AddItem(running, left, &plan);
+        left -= plan.items.back().num_tokens;
+      }
+    }
+  }
+  plan.stop = plan.items.empty();
+  WINNOW_CHECK(!plan.stop || (waiting_.empty() && running_.empty()));
+  return plan;
+}
+
+void Scheduler::TokenSampled(int64_t request_id) {
+  for (Running& running : running_) {
+    if (running.request_id == request_id) ++running.known_tokens;
+  }
+}
+
+void Scheduler::Finish(int64_t request_id) {
+  const auto it = std::find_if(running_.begin(), running_.end(),
+                               [&](const Running& running) { return running.request_id == request_id; });
+  WINNOW_CHECK(it != running_.end());
+  reserved_slots_ -= it->reserved_slots;
+  running_.erase(it);
+  finished_.push_back(request_id);
+}
+
+}  // namespace winnow

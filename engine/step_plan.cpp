@@ -1,0 +1,85 @@
+#include "engine/step_plan.h"
+
+#include "base/byte_stream.h"
+
+namespace winnow {
+namespace {
+
+void WriteRequest(const Request& request, ByteWriter& writer) {
+  writer.Write(request.id);
+  writer.WriteAll(std::span<const int32_t>(request.prompt));
+  writer.Write(request.max_tokens);
+  writer.WriteAll(std::span<const int32_t>(request.stop_token_ids));
+  writer.Write(request.sampling.temperature);
+  writer.Write(request.sampling.top_k);
+  writer.Write(request.sampling.top_p);
+  writer.Write(request.sampling.min_p);
+  writer.Write(request.sampling.seed);
+  writer.Write(request.choice_index);
+  writer.Write(request.eviction.policy);
+  writer.Write(request.eviction.budget);
+  writer.Write(request.eviction.interval);
+  writer.Write(request.eviction.sink_tokens);
+  writer.Write(request.eviction.recent_tokens);
+}
+
+Request ReadRequest(ByteReader& reader) {
+  Request request;
+  request.id = reader.Read<int64_t>();
+  request.prompt = reader.ReadAll<int32_t>();
+  request.max_tokens = reader.Read<int64_t>();
+  request.stop_token_ids = reader.ReadAll<int32_t>();
+  request.sampling.temperature = reader.Read<float>();
+  request.sampling.top_k = reader.Read<int32_t>();
+  request.sampling.top_p = reader.Read<float>();
+  request.sampling.min_p = reader.Read<float>();
+  request.sampling.seed = reader.Read<uint64_t>();
+  request.choice_index = reader.Read<int64_t>();
+  request.eviction.policy = reader.ReadString();
+  request.eviction.budget = reader.Read<int64_t>();
+  request.eviction.interval = reader.Read<int64_t>();
+  request.eviction.sink_tokens = reader.Read<int64_t>();
+  request.eviction.recent_tokens = reader.Read<int64_t>();
+  return request;
+}
+
+}  // namespace
+
+std::vector<std::byte> Serialise(const StepPlan& plan) {
+  ByteWriter writer;
+  writer.Write(plan.step);
+  writer.WriteAll(std::span<const int64_t>(plan.finished));
+  writer.Write(uint64_t(plan.admitted.size()));
+  for (const Request& request : plan.admitted) WriteRequest(request, writer);
+  writer.Write(uint64_t(plan.items.size()));
+  for (const StepItem& item : plan.items) {
+    writer.Write(item.request_id);
+    writer.Write(item.num_tokens);
+    writer.Write(item.sample);
+    writer.Write(item.evict);
+  }
+  writer.Write(plan.stop);
+  return writer.Take();
+}
+
+StepPlan ParseStepPlan(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  StepPlan plan;
+  plan.step = reader.Read<int64_t>();
+  plan.finished = reader.ReadAll<int64_t>();
+  const auto num_admitted = reader.Read<uint64_t>();
+  for (uint64_t i = 0; i < num_admitted; ++i) plan.admitted.push_back(ReadRequest(reader));
+  const auto num_items = reader.Read<uint64_t>();
+  for (uint64_t i = 0; i < num_items; ++i) {
+    StepItem& item = plan.items.emplace_back();
+    item.request_id = reader.Read<int64_t>();
+    item.num_tokens = reader.Read<int64_t>();
+    item.sample = reader.Read<bool>();
+    item.evict = reader.Read<bool>();
+  }
+  plan.stop = reader.Read<bool>();
+  WINNOW_CHECK(reader.AtEnd());
+  return plan;
+}
+
+}  // namespace winnow

@@ -1,0 +1,32 @@
+// One step of the group as plain data: the leader makes it, everyone executes it. Prefill, a chunk of a prefill and decode
+// are the same thing: the next tokens of a sequence. It carries no page ids (pages are private to a rank) and no sampled
+// tokens (every rank samples the same ones).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace winnow {
+
+struct StepItem {
+  int64_t request_id;
+  int64_t num_tokens;  // the sequence's next tokens, in order
+  bool sample;         // these are the last known tokens: sample the next one
+  bool evict;          // the sequence reaches budget + interval with this step: evict after it
+};
+
+struct StepPlan {
+  int64_t step = 0;
+  std::vector<int64_t> finished;  // sequences to report on and release, before anything else
+  std::vector<Request> admitted;  // new sequences
+  std::vector<StepItem> items;    // rows of the step, in this order
+  bool stop = false;              // the last plan of the run
+};
+
+std::vector<std::byte> Serialise(const StepPlan& plan);
+StepPlan ParseStepPlan(std::span<const std::byte> bytes);
+
+}  // namespace winnow

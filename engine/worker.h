@@ -1,0 +1,12 @@
+// The loop of every rank but the leader's: receive a plan, execute it, until the plan says stop. Engine thread; collective.
+#pragma once
+
+#include "base/status.h"
+#include "dist/communicator.h"
+#include "engine/model_runner.h"
+
+namespace winnow {
+
+Status RunWorker(ModelRunner& runner, Communicator& communicator);
+
+}  // namespace winnow

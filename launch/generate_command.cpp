@@ -1,0 +1,192 @@
+#include "launch/generate_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/progress_bar.h"
+#include "engine/leader.h"
+#include "engine/worker.h"
+#include "launch/generate_report.h"
+#include "launch/generate_requests.h"
+#include "model/utf8_stream.h"
+
+namespace winnow {
+namespace {
+
+// What rank 0 alone holds: prompts, and what becomes of them.
+struct Front {
+  std::unique_ptr<Tokenizer> tokenizer;
+  PreparedRequests prepared;
+  std::vector<Completion> completions;  // by request id
+};
+
+void Note(const std::string& line) { fmt::print(stderr, "winnow: {}\n", line); }
+
+Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config, Front* front) {
+  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(file));
+  if (tokenizer.vocab_size() > config.vocab_size) {
+    return BadFile(options.model_path + ": the tokenizer has " + std::to_string(tokenizer.vocab_size()) +
+                   " tokens, the model " + std::to_string(config.vocab_size) + " vocabulary rows");
+  }
+  WINNOW_ASSIGN_OR_RETURN(front->prepared, PrepareRequests(options, config, tokenizer));
+  front->tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  for (const std::string& note : front->prepared.notes) Note(note);
+  return OkStatus();
+}
+
+// Slots for as many of the largest requests as may run together.
+int64_t PoolSlots(const std::vector<Request>& requests, int64_t max_num_seqs) {
+  std::vector<int64_t> slots;
+  for (const Request& request : requests) slots.push_back(SlotsToReserve(request));
+  std::sort(slots.begin(), slots.end(), std::greater<>());
+  slots.resize(size_t(std::min<int64_t>(max_num_seqs, int64_t(slots.size()))));
+  int64_t sum = 0;
+  for (int64_t count : slots) sum += count;
+  return sum;
+}
+
+// The text of an answer: without the stop token and other control tokens.
+std::string TextOf(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  Utf8Stream stream;
+  std::string text;
+  for (int32_t id : ids) {
+    if (!tokenizer.IsControl(id)) text += stream.Push(tokenizer.TokenBytes(id));
+  }
+  return text + stream.Finish();
+}
+
+// Streams the tokens of a single request; several requests are printed whole, one after the other.
+class TextPrinter {
+ public:
+  TextPrinter(const Front& front, bool enabled)
+      : tokenizer_(*front.tokenizer), enabled_(enabled), streaming_(front.prepared.requests.size() == 1) {}
+
+  void Token(int32_t id) {
+    if (enabled_ && streaming_ && !tokenizer_.IsControl(id)) Print(stream_.Push(tokenizer_.TokenBytes(id)));
+  }
+  void Finished(const Completion& completion) {
+    if (!enabled_) return;
+    if (streaming_) {
+      Print(stream_.Finish() + "\n");
+    } else {
+      Print(fmt::format("--- request {} ({})\n{}\n", completion.request_id, Name(completion.finish_reason),
+                        TextOf(tokenizer_, completion.token_ids)));
+    }
+  }
+
+ private:
+  static void Print(const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+  const Tokenizer& tokenizer_;
+  const bool enabled_, streaming_;
+  Utf8Stream stream_;
+};
+
+Status RunLeader(const GenerateOptions& options, Front* front, RankEngine& engine, Communicator& communicator,
+                 int64_t pool_slots) {
+  Leader leader(engine.runner(), communicator,
+                {options.max_num_seqs, options.max_num_batched_tokens, pool_slots});
+  for (const Request& request : front->prepared.requests) WINNOW_RETURN_IF_ERROR(leader.Submit(request));
+  front->completions.resize(front->prepared.requests.size());
+  TextPrinter printer(*front, !options.json);
+  return leader.Run({.on_token = [&](int64_t, int32_t token) { printer.Token(token); },
+                     .on_completion =
+                         [&](const Completion& completion) {
+                           printer.Finished(completion);
+                           front->completions[size_t(completion.request_id)] = completion;
+                         }});
+}
+
+void Report(const GenerateOptions& options, const Front& front, const RunSummary& run) {
+  const auto& requests = front.prepared.requests;
+  if (options.json) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const std::string text = TextOf(*front.tokenizer, front.completions[i].token_ids);
+      fmt::print("{}\n", CompletionJson(requests[i], front.completions[i], text, run).dump());
+    }
+  } else {
+    fmt::print("\n{}", SummaryTable(requests, front.completions, run));
+  }
+  std::fflush(stdout);
+}
+
+// The first request that failed; the others have been answered.
+Status FirstError(const Front& front) {
+  for (const Completion& completion : front.completions) {
+    if (!completion.error.ok()) {
+      return Status(completion.error.code(), "request " + std::to_string(completion.request_id) + ": " +
+                                                 completion.error.message());
+    }
+  }
+  return OkStatus();
+}
+
+EngineOptions ToEngineOptions(const GenerateOptions& options, int threads, int64_t pool_slots) {
+  return {.backend = options.backend,
+          .cpu_kernels = options.cpu_kernels,
+          .num_threads = threads,
+          .numerics = options.numerics == "exact" ? Numerics::kExact : Numerics::kFast,
+          .kv_cache_dtype = options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32,
+          .pool_slots = pool_slots,
+          .check_ranks = options.check_ranks};
+}
+
+}  // namespace
+
+Status RunGenerate(const GenerateOptions& options, Communicator& communicator) {
+  const bool is_front = communicator.rank() == 0;
+  const auto agree = [&](const Status& mine) { return AgreeOnStatus(communicator, mine); };
+  WINNOW_RETURN_IF_ERROR(CheckGenerateOptions(options, communicator.size()));
+
+  auto file = GgufFile::Open(options.model_path);
+  WINNOW_RETURN_IF_ERROR(agree(file.status()));
+  auto config = ReadModelConfig(*file);
+  WINNOW_RETURN_IF_ERROR(agree(config.status()));
+  WINNOW_RETURN_IF_ERROR(MakeShardPlan(ShardDimsOf(*config), communicator.size()).status());
+
+  Front front;
+  WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *file, *config, &front) : OkStatus()));
+  int64_t pool_slots = is_front ? PoolSlots(front.prepared.requests, options.max_num_seqs) : 0;
+  communicator.AllReduce(std::span(&pool_slots, 1), ReduceOp::kMax);
+
+  std::string warning;
+  const int threads = ResolveThreads(options.threads, &warning);
+  if (is_front && !warning.empty()) Note(warning);
+  std::unique_ptr<ProgressBar> bar;
+  if (is_front) {
+    uint64_t total = 0;
+    for (const GgufTensor& tensor : file->tensors()) total += uint64_t(tensor.num_bytes);
+    bar = std::make_unique<ProgressBar>(ForStandardError(
+        {.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
+  }
+  auto engine = RankEngine::Make(*file, *config, ToEngineOptions(options, threads, pool_slots), communicator,
+                                 [&](int64_t done, int64_t) {
+                                   if (bar) bar->Update(uint64_t(done));
+                                 });
+  WINNOW_RETURN_IF_ERROR(agree(engine.status()));
+  if (bar) bar->Finish();
+
+  const Status status = is_front ? RunLeader(options, &front, **engine, communicator, pool_slots)
+                                 : RunWorker((*engine)->runner(), communicator);
+  if (!status.ok()) communicator.Abort(status);  // others may be inside a collective: nobody can go on
+
+  RunSummary run{.config = *config,
+                 .num_ranks = communicator.size(),
+                 .threads_per_rank = threads,
+                 .backend = (*engine)->backend().name() + ", " + (*engine)->backend().kernels(),
+                 .numerics = options.numerics,
+                 .kv_cache_dtype = options.kv_cache_dtype,
+                 .communicator = communicator.name(),
+                 .work = (*engine)->GatherWork()};
+  if (is_front) Report(options, front, run);
+  return agree(is_front ? FirstError(front) : OkStatus());
+}
+
+}  // namespace winnow

@@ -1,0 +1,118 @@
+#include "launch/generate_options.h"
+
+#include <sched.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+namespace winnow {
+namespace {
+
+// Cores that this process may run on.
+int CoresAllowed() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+// Ranks of this job on this host, as the launcher says.
+int RanksOnThisHost() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"}) {
+    if (const char* value = std::getenv(name)) return std::max(1, std::atoi(value));
+  }
+  return 1;
+}
+
+}  // namespace
+
+void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
+  command.add_option("-m,--model,model", o->model_path, "model file (GGUF)")->required();
+  auto* prompt = command.add_option_group("prompt", "what to continue");
+  prompt->add_option("--prompt", o->prompt, "the text itself");
+  prompt->add_option("--prompt-file", o->prompt_file, "a file with the text (UTF-8)");
+  prompt->add_option("--prompts", o->prompts_file,
+                     "a JSON Lines file: one object a line with \"prompt\" and, if they differ from the flags, "
+                     "max_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos, kv_eviction, kv_budget, "
+                     "kv_interval, kv_sink_tokens, kv_recent_tokens");
+  prompt->require_option(1);
+  command.add_option("--max-tokens", o->max_tokens, "tokens to generate at most")->capture_default_str();
+  command.add_option("--temperature", o->sampling.temperature, "0: greedy")->capture_default_str();
+  command.add_option("--top-k", o->sampling.top_k, "0: no limit")->capture_default_str();
+  command.add_option("--top-p", o->sampling.top_p, "probability mass to sample from")->capture_default_str();
+  command.add_option("--min-p", o->sampling.min_p, "share of the highest probability a token needs")
+      ->capture_default_str();
+  command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported");
+  command.add_flag("--ignore-eos", o->ignore_eos, "go on after an end-of-text token");
+  command.add_option("--kv-eviction", o->eviction.policy, "policy: full, streaming-llm, random")
+      ->capture_default_str();
+  command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
+  command.add_option("--kv-interval", o->eviction.interval, "evict when a head holds budget + interval tokens")
+      ->capture_default_str();
+  command.add_option("--kv-sink-tokens", o->eviction.sink_tokens, "first tokens of the text, never evicted")
+      ->capture_default_str();
+  command.add_option("--kv-recent-tokens", o->eviction.recent_tokens, "newest tokens, never evicted")
+      ->capture_default_str();
+  command.add_option("--kv-cache-dtype", o->kv_cache_dtype, "bf16 or f32")->capture_default_str();
+  command.add_option("--max-model-len,--context-length,-c,--ctx-size", o->max_model_len,
+                     "tokens of prompt and answer; default: the model's context");
+  command.add_option("--max-num-seqs,--max-running-requests,--parallel", o->max_num_seqs,
+                     "prompts worked on at the same time")
+      ->capture_default_str();
+  command.add_option("--max-num-batched-tokens,--chunked-prefill-size", o->max_num_batched_tokens,
+                     "token rows of one step; longer prompts are read in chunks")
+      ->capture_default_str();
+  command.add_option("-t,--threads", o->threads, "threads per rank; default: the rank's share of its host's cores");
+  command.add_option("--tp,--tensor-parallel-size,--tp-size", o->tensor_parallel_size,
+                     "ranks; must equal the number that was launched");
+  command.add_option("--numerics", o->numerics,
+                     "exact: the same bits for any rank count, batch and chunking; fast: float sums")
+      ->capture_default_str();
+  command.add_option("--backend", o->backend, "cpu; for tests: guard, reference, reference-float")
+      ->capture_default_str();
+  command.add_option("--cpu-kernels", o->cpu_kernels, "auto, avx2 or plain; the bits are the same")
+      ->capture_default_str();
+  command.add_flag("--check-ranks", o->check_ranks, "compare all ranks' tokens and kept sets after every step");
+  command.add_flag("--json", o->json, "one JSON object a request on standard output, nothing else");
+}
+
+Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {
+  const auto at_least_one = [](const char* flag, int64_t value) {
+    return value >= 1 ? OkStatus()
+                      : InvalidArgument(std::string(flag) + ": expected 1 or more, found " + std::to_string(value));
+  };
+  WINNOW_RETURN_IF_ERROR(at_least_one("--max-tokens", o.max_tokens));
+  WINNOW_RETURN_IF_ERROR(at_least_one("--max-num-seqs", o.max_num_seqs));
+  WINNOW_RETURN_IF_ERROR(at_least_one("--max-num-batched-tokens", o.max_num_batched_tokens));
+  if (o.threads) WINNOW_RETURN_IF_ERROR(at_least_one("--threads", *o.threads));
+  if (o.max_model_len) WINNOW_RETURN_IF_ERROR(at_least_one("--max-model-len", *o.max_model_len));
+  if (o.numerics != "exact" && o.numerics != "fast") {
+    return InvalidArgument("--numerics: expected exact or fast, found '" + o.numerics + "'");
+  }
+  if (o.kv_cache_dtype != "bf16" && o.kv_cache_dtype != "f32") {
+    return InvalidArgument("--kv-cache-dtype: expected bf16 or f32, found '" + o.kv_cache_dtype + "'");
+  }
+  if (o.tensor_parallel_size && *o.tensor_parallel_size != num_ranks) {
+    return InvalidArgument("--tensor-parallel-size " + std::to_string(*o.tensor_parallel_size) + ", but " +
+                           std::to_string(num_ranks) + " ranks were launched: start winnow with mpirun -np " +
+                           std::to_string(*o.tensor_parallel_size));
+  }
+  return CheckSamplingParams(o.sampling);
+}
+
+int ResolveThreads(const std::optional<int>& asked, std::string* warning) {
+  const int allowed = CoresAllowed(), ranks = RanksOnThisHost();
+  // Launchers that bind give every rank its own cores; without binding all ranks see the same ones.
+  const bool bound = allowed * ranks <= int(std::thread::hardware_concurrency());
+  const int share = std::max(1, bound ? allowed : allowed / ranks);
+  if (!asked) return share;
+  if (*asked > allowed) {
+    *warning = std::to_string(*asked) + " threads on " + std::to_string(allowed) +
+               " core(s): this rank may not run on more; give mpirun --bind-to none or fewer --threads";
+  }
+  return *asked;
+}
+
+}  // namespace winnow

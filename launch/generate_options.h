@@ -1,0 +1,49 @@
+// The flags of `winnow generate`, the same on every rank. Parsing touches nothing but the arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "engine/rank_engine.h"
+#include "engine/request.h"
+
+namespace CLI {
+class App;
+}
+
+namespace winnow {
+
+struct GenerateOptions {
+  std::string model_path;
+  std::optional<std::string> prompt, prompt_file, prompts_file;  // exactly one
+  int64_t max_tokens = 128;
+  SamplingParams sampling;              // seed: see has_seed
+  std::optional<uint64_t> seed;         // none: drawn, and reported
+  EvictionSettings eviction;            // as asked; ResolveEviction comes later
+  std::optional<int64_t> max_model_len;
+  std::string numerics = "exact";
+  std::string kv_cache_dtype = "bf16";
+  std::string backend = "cpu";
+  std::string cpu_kernels = "auto";
+  std::optional<int> threads;
+  std::optional<int> tensor_parallel_size;
+  int64_t max_num_seqs = 8;
+  int64_t max_num_batched_tokens = 512;
+  bool check_ranks = false;
+  bool ignore_eos = false;
+  bool json = false;
+};
+
+// Declares the flags on a sub-command; `options` must live until parsing is over.
+void AddGenerateFlags(CLI::App& command, GenerateOptions* options);
+
+// What the flags' own types cannot say. InvalidArgument naming the flag, what was expected and what was found.
+Status CheckGenerateOptions(const GenerateOptions& options, int num_ranks);
+
+// Threads per rank: as asked, or this rank's share of the cores it may run on. `warning` is not empty if more threads
+// than cores were asked for.
+int ResolveThreads(const std::optional<int>& asked, std::string* warning);
+
+}  // namespace winnow

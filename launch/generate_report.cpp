@@ -1,0 +1,164 @@
+#include "launch/generate_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+
+namespace winnow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double PerSecond(int64_t count, double seconds) { return seconds > 0 ? double(count) / seconds : 0; }
+
+Json CountersJson(const CollectiveCounters& counters) {
+  return {{"calls", counters.calls}, {"payload_bytes", counters.payload_bytes}};
+}
+
+Json WorkJson(const WorkReport& work) {
+  return {{"steps", work.steps},
+          {"rows", work.rows},
+          {"sampled_rows", work.sampled_rows},
+          {"weight_bytes_per_rank", work.weight_bytes},
+          {"kv_peak_bytes_per_rank", work.kv_peak_bytes},
+          {"matmul_flops_per_rank", work.matmul_flops},
+          {"collectives",
+           {{"forward", CountersJson(work.forward)},
+            {"sampling", CountersJson(work.sampling)},
+            {"total", CountersJson(work.total)}}}};
+}
+
+Json KvJson(const Request& request, const SequenceReport& kv, const RunSummary& run) {
+  const EvictionSettings& eviction = request.eviction;
+  Json json = {{"policy", eviction.policy}};
+  json["budget"] = eviction.evicts() ? Json(eviction.budget) : Json(nullptr);
+  json["interval"] = eviction.evicts() ? Json(eviction.interval) : Json(nullptr);
+  json["scope"] = eviction.evicts() ? Json(Name(MakePolicy(eviction.policy).value()->scope())) : Json(nullptr);
+  json["positions"] = MakePolicy(eviction.policy).value()->positions();
+  json["sink_tokens"] = eviction.sink_tokens;
+  json["recent_tokens"] = eviction.recent_tokens;
+  json["dtype"] = run.kv_cache_dtype;
+  json["tokens_seen"] = kv.tokens_seen;
+  json["evictions"] = kv.evictions;
+  json["kept_entries"] = kv.kept_entries;
+  json["evicted_entries"] = kv.evicted_entries;
+  json["full_entries"] = kv.full_entries;
+  json["peak_bytes_per_rank"] = kv.peak_bytes_per_rank;
+  json["pages_freed"] = kv.pages_freed;
+  return json;
+}
+
+// A line of the table; thousands are grouped, which is why numbers come as text.
+std::string Line(std::string_view name, const std::string& value) { return fmt::format("  {:<24} {}\n", name, value); }
+
+std::string Grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int64_t at = int64_t(digits.size()) - 3; at > 0; at -= 3) digits.insert(size_t(at), ",");
+  return digits;
+}
+
+std::string PerRank(const std::vector<int64_t>& values) {
+  std::string text;
+  for (int64_t value : values) text += (text.empty() ? "" : " + ") + Grouped(value);
+  return text;
+}
+
+}  // namespace
+
+std::string Hex(uint64_t value) { return fmt::format("{:016x}", value); }
+
+std::string HexTokenHash(const std::vector<int32_t>& token_ids) {
+  uint64_t hash = 0;
+  for (int32_t id : token_ids) hash = HashWords({hash, uint64_t(uint32_t(id))});
+  return Hex(hash);
+}
+
+Json CompletionJson(const Request& request, const Completion& completion, const std::string& text,
+                    const RunSummary& run) {
+  const int64_t generated = int64_t(completion.token_ids.size());
+  Json json;
+  json["id"] = request.id;
+  json["text"] = text;
+  json["token_ids"] = completion.token_ids;
+  json["logprobs"] = completion.logprobs;
+  json["finish_reason"] = Name(completion.finish_reason);
+  if (!completion.error.ok()) json["error"] = completion.error.message();
+  json["usage"] = {{"prompt_tokens", request.prompt.size()},
+                   {"completion_tokens", generated},
+                   {"total_tokens", int64_t(request.prompt.size()) + generated}};
+  json["sampling"] = {{"temperature", request.sampling.temperature}, {"top_k", request.sampling.top_k},
+                      {"top_p", request.sampling.top_p},             {"min_p", request.sampling.min_p},
+                      {"seed", request.sampling.seed},               {"choice_index", request.choice_index}};
+  json["kv"] = KvJson(request, completion.kv, run);
+  json["hash"] = {{"tokens", HexTokenHash(completion.token_ids)}, {"kept", Hex(completion.kv.kept_hash)}};
+  json["timing"] = {
+      {"prefill_seconds", completion.prefill_seconds},
+      {"decode_seconds", completion.decode_seconds},
+      {"prefill_tokens_per_second", PerSecond(int64_t(request.prompt.size()), completion.prefill_seconds)},
+      {"decode_tokens_per_second", PerSecond(generated - 1, completion.decode_seconds)}};
+  json["work"] = WorkJson(run.work);
+  json["run"] = {{"model", run.config.name},
+                 {"ranks", run.num_ranks},
+                 {"threads_per_rank", run.threads_per_rank},
+                 {"backend", run.backend},
+                 {"communicator", run.communicator},
+                 {"numerics", run.numerics}};
+  return json;
+}
+
+std::string SummaryTable(const std::vector<Request>& requests, const std::vector<Completion>& completions,
+                         const RunSummary& run) {
+  int64_t prompt_tokens = 0, generated = 0, decoded = 0, kept = 0, evicted = 0, full = 0, pages_freed = 0;
+  double prefill_seconds = 0, decode_seconds = 0;
+  uint64_t kept_hash = 0;
+  std::vector<int32_t> all_tokens;
+  for (size_t i = 0; i < completions.size(); ++i) {
+    const Completion& completion = completions[i];
+    prompt_tokens += int64_t(requests[i].prompt.size());
+    generated += int64_t(completion.token_ids.size());
+    decoded += std::max<int64_t>(0, int64_t(completion.token_ids.size()) - 1);
+    prefill_seconds += completion.prefill_seconds;
+    decode_seconds += completion.decode_seconds;
+    kept += completion.kv.kept_entries;
+    evicted += completion.kv.evicted_entries;
+    full += completion.kv.full_entries;
+    pages_freed += completion.kv.pages_freed;
+    kept_hash += completion.kv.kept_hash;
+    all_tokens.insert(all_tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
+  }
+  const EvictionSettings& eviction = requests.front().eviction;
+  const bool same = std::all_of(requests.begin(), requests.end(), [&](const Request& request) {
+    return request.eviction.policy == eviction.policy && request.eviction.budget == eviction.budget &&
+           request.eviction.interval == eviction.interval;
+  });
+  const std::string budget = !same               ? "per request, see --json"
+                             : eviction.evicts() ? fmt::format("{} tokens a KV head, evicting every {}",
+                                                               Grouped(eviction.budget), Grouped(eviction.interval))
+                                                 : "none";
+  const double share = full > 0 ? 100.0 * double(kept) / double(full) : 100.0;
+  std::string table;
+  table += Line("model", run.config.name);
+  table += Line("ranks x threads", fmt::format("{} x {} ({}, {})", run.num_ranks, run.threads_per_rank,
+                                               run.communicator, run.backend));
+  table += Line("numerics", run.numerics);
+  table += Line("policy", same ? eviction.policy : "per request");
+  table += Line("budget", budget);
+  table += Line("prefill", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(prompt_tokens),
+                                       PerSecond(prompt_tokens, prefill_seconds)));
+  table += Line("decode", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(generated),
+                                      PerSecond(decoded, decode_seconds)));
+  table += Line("KV entries full", Grouped(full));
+  table += Line("KV entries kept", fmt::format("{} ({:.1f} %)", Grouped(kept), share));
+  table += Line("KV entries evicted", Grouped(evicted));
+  table += Line("KV peak bytes per rank", PerRank(run.work.kv_peak_bytes));
+  table += Line("KV pages freed", Grouped(pages_freed) + " by evictions");
+  table += Line("weight bytes per rank", PerRank(run.work.weight_bytes));
+  table += Line("hash of tokens", HexTokenHash(all_tokens));
+  table += Line("hash of kept sets", Hex(kept_hash));
+  return table;
+}
+
+}  // namespace winnow

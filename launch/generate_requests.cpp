@@ -1,0 +1,168 @@
+#include "launch/generate_requests.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace winnow {
+namespace {
+
+using Json = nlohmann::json;
+
+Result<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return InvalidArgument("prompt file '" + path + "' cannot be read");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) return InvalidArgument("prompt file '" + path + "' cannot be read to its end");
+  return text;
+}
+
+uint64_t DrawSeed() {
+  std::random_device device;
+  // 53 bits: readers of the JSON output often hold numbers as doubles.
+  return (uint64_t(device()) << 32 | device()) & ((uint64_t(1) << 53) - 1);
+}
+
+// One prompt and the numbers that go with it.
+struct Asked {
+  std::string text;
+  std::string where;  // for messages: "--prompt", "notes.txt", "p.jsonl line 3"
+  int64_t max_tokens;
+  bool ignore_eos;
+  SamplingParams sampling;
+  EvictionSettings eviction;
+};
+
+template <class T>
+Status TakeNumber(const Json& value, T* out) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (!value.is_boolean()) return InvalidArgument("expected true or false, found " + value.dump());
+    *out = value.get<bool>();
+  } else if constexpr (std::is_integral_v<T>) {
+    const bool fits = value.is_number_unsigned()
+                          ? value.get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
+                          : value.is_number_integer() && !std::is_unsigned_v<T> &&
+                                value.get<int64_t>() >= int64_t(std::numeric_limits<T>::min());
+    if (!fits) return InvalidArgument("expected a whole number in range, found " + value.dump());
+    *out = value.get<T>();
+  } else {
+    if (!value.is_number()) return InvalidArgument("expected a number, found " + value.dump());
+    *out = value.get<T>();
+  }
+  return OkStatus();
+}
+
+Status TakeField(const std::string& key, const Json& value, Asked* asked) {
+  if (key == "max_tokens") return TakeNumber(value, &asked->max_tokens);
+  if (key == "ignore_eos") return TakeNumber(value, &asked->ignore_eos);
+  if (key == "temperature") return TakeNumber(value, &asked->sampling.temperature);
+  if (key == "top_k") return TakeNumber(value, &asked->sampling.top_k);
+  if (key == "top_p") return TakeNumber(value, &asked->sampling.top_p);
+  if (key == "min_p") return TakeNumber(value, &asked->sampling.min_p);
+  if (key == "seed") return TakeNumber(value, &asked->sampling.seed);
+  if (key == "kv_budget") return TakeNumber(value, &asked->eviction.budget);
+  if (key == "kv_interval") return TakeNumber(value, &asked->eviction.interval);
+  if (key == "kv_sink_tokens") return TakeNumber(value, &asked->eviction.sink_tokens);
+  if (key == "kv_recent_tokens") return TakeNumber(value, &asked->eviction.recent_tokens);
+  if (key == "prompt" || key == "kv_eviction") {
+    if (!value.is_string()) return InvalidArgument("expected text, found " + value.dump());
+    (key == "prompt" ? asked->text : asked->eviction.policy) = value.get<std::string>();
+    return OkStatus();
+  }
+  return InvalidArgument("unknown field");
+}
+
+Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& defaults) {
+  WINNOW_ASSIGN_OR_RETURN(const std::string content, ReadText(path));
+  std::vector<Asked> all;
+  size_t begin = 0;
+  for (int64_t number = 1; begin < content.size(); ++number) {
+    const size_t end = std::min(content.find('\n', begin), content.size());
+    const std::string line = content.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    Asked asked = defaults;
+    asked.where = path + " line " + std::to_string(number);
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object() || !object.contains("prompt")) {
+      return InvalidArgument(asked.where + ": expected a JSON object with \"prompt\"");
+    }
+    for (const auto& [key, value] : object.items()) {
+      if (Status status = TakeField(key, value, &asked); !status.ok()) {
+        return InvalidArgument(asked.where + ": field \"" + key + "\": " + status.message());
+      }
+    }
+    all.push_back(std::move(asked));
+  }
+  if (all.empty()) return InvalidArgument("prompt file '" + path + "' holds no prompt");
+  return all;
+}
+
+Result<std::vector<Asked>> ReadPrompts(const GenerateOptions& options) {
+  Asked asked{"", "--prompt", options.max_tokens, options.ignore_eos, options.sampling, options.eviction};
+  // One seed for the whole run, unless a line brings its own: the same prompt twice then gives the same answer twice.
+  asked.sampling.seed = options.seed ? *options.seed : DrawSeed();
+  if (options.prompts_file) return ReadJsonLines(*options.prompts_file, asked);
+  if (options.prompt) {
+    asked.text = *options.prompt;
+  } else {
+    WINNOW_ASSIGN_OR_RETURN(asked.text, ReadText(*options.prompt_file));
+    asked.where = *options.prompt_file;
+  }
+  return std::vector<Asked>{asked};
+}
+
+Result<Request> ToRequest(const Asked& asked, const Tokenizer& tokenizer, int64_t context) {
+  Request request;
+  WINNOW_RETURN_IF_ERROR(CheckSamplingParams(asked.sampling));
+  if (asked.max_tokens < 1) {
+    return InvalidArgument("max_tokens: expected 1 or more, found " + std::to_string(asked.max_tokens));
+  }
+  if (asked.text.empty()) return InvalidArgument("the prompt is empty");
+  WINNOW_ASSIGN_OR_RETURN(request.prompt, tokenizer.Encode(asked.text));
+  if (request.prompt.empty()) return InvalidArgument("the prompt has no token in this model's vocabulary");
+  const int64_t length = int64_t(request.prompt.size());
+  if (length >= context) {
+    return InvalidArgument("the prompt has " + std::to_string(length) + " tokens, the context " +
+                           std::to_string(context) + ": shorten it or raise --max-model-len");
+  }
+  request.max_tokens = std::min(asked.max_tokens, context - length);
+  if (!asked.ignore_eos) request.stop_token_ids = tokenizer.eos_ids();
+  request.sampling = asked.sampling;
+  WINNOW_ASSIGN_OR_RETURN(request.eviction, ResolveEviction(asked.eviction));
+  return request;
+}
+
+}  // namespace
+
+Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const ModelConfig& config,
+                                         const Tokenizer& tokenizer) {
+  PreparedRequests prepared;
+  prepared.context = options.max_model_len.value_or(config.max_context);
+  if (prepared.context > config.max_context) {
+    prepared.notes.push_back("--max-model-len " + std::to_string(prepared.context) + " is above the model's context of " +
+                             std::to_string(config.max_context) +
+                             ": good for memory and speed, not for the quality of the text");
+  }
+  WINNOW_ASSIGN_OR_RETURN(const std::vector<Asked> prompts, ReadPrompts(options));
+  bool budget_ignored = false;
+  for (const Asked& asked : prompts) {
+    auto request = ToRequest(asked, tokenizer, prepared.context);
+    if (!request.ok()) return Status(request.status().code(), asked.where + ": " + request.status().message());
+    request->id = int64_t(prepared.requests.size());
+    budget_ignored |= asked.eviction.budget != 0 && !request->eviction.evicts();
+    if (request->max_tokens < asked.max_tokens) {
+      prepared.notes.push_back(asked.where + ": the answer ends after " + std::to_string(request->max_tokens) +
+                               " tokens, where the context of " + std::to_string(prepared.context) + " is full");
+    }
+    prepared.requests.push_back(std::move(request).value());
+  }
+  if (budget_ignored) prepared.notes.push_back("policy full keeps everything: the budget is not used");
+  return prepared;
+}
+
+}  // namespace winnow

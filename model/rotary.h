@@ -1,0 +1,25 @@
+// Cosines and sines of rotary position embedding (RoFormer, arXiv 2104.09864) without scaling: made on the host with
+// ExactSinCos, so that their bits depend on (theta, head_dim, position) alone. Grows as positions come. Engine thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace winnow {
+
+class RotaryTable {
+ public:
+  // head_dim even; the frequency of pair i is theta^(-2 i / head_dim).
+  RotaryTable(double theta, int64_t head_dim);
+
+  // head_dim/2 cosines, then head_dim/2 sines, of a position >= 0. Valid until the next call.
+  std::span<const float> CosSin(int64_t position);
+
+ private:
+  int64_t head_dim_;
+  std::vector<double> frequencies_;  // [head_dim / 2], radians per position
+  std::vector<float> table_;         // [positions][head_dim]
+};
+
+}  // namespace winnow

@@ -1,0 +1,159 @@
+#include "model/transformer.h"
+
+#include <cmath>
+#include <utility>
+
+namespace winnow {
+
+Transformer::Transformer(const ModelConfig& config, const ShardPlan& plan, ModelWeights weights, const KvLayout& kv,
+                         Numerics numerics, Backend& backend, Communicator& communicator)
+    : config_(config),
+      plan_(plan),
+      weights_(std::move(weights)),
+      kv_(kv),
+      numerics_(numerics),
+      backend_(backend),
+      communicator_(communicator),
+      exact_sum_(backend, communicator),
+      rotary_(config.rope_theta, config.head_dim),
+      local_q_columns_(plan.query_heads(communicator.rank()).size() * config.head_dim),
+      local_kv_columns_(plan.kv_heads[size_t(communicator.rank())].size() * config.head_dim),
+      local_ffn_columns_(plan.ffn_columns[size_t(communicator.rank())].size()) {
+  WINNOW_CHECK(communicator.size() == plan.num_ranks);
+}
+
+Status Transformer::EnsureWorkspace(int64_t rows) {
+  if (rows <= work_.rows) return OkStatus();
+  const auto grow = [&](int64_t row_bytes, Buffer* buffer) {
+    auto bigger = backend_.Allocate(rows * row_bytes);
+    if (bigger.ok()) *buffer = std::move(bigger).value();
+    return bigger.status();
+  };
+  const int64_t hidden = config_.hidden_size;
+  WINNOW_RETURN_IF_ERROR(grow(4, &work_.ids));
+  WINNOW_RETURN_IF_ERROR(grow(4 * config_.head_dim, &work_.cos_sin));
+  WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.hidden));
+  WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.normed));
+  WINNOW_RETURN_IF_ERROR(grow(4 * local_q_columns_, &work_.q));
+  WINNOW_RETURN_IF_ERROR(grow(4 * local_kv_columns_, &work_.k));
+  WINNOW_RETURN_IF_ERROR(grow(4 * local_kv_columns_, &work_.v));
+  WINNOW_RETURN_IF_ERROR(grow(4 * local_q_columns_, &work_.attended));
+  WINNOW_RETURN_IF_ERROR(grow(4 * local_ffn_columns_, &work_.gate));
+  WINNOW_RETURN_IF_ERROR(grow(4 * local_ffn_columns_, &work_.up));
+  if (numerics_ == Numerics::kExact) {
+    WINNOW_RETURN_IF_ERROR(grow(8 * (hidden + 1), &work_.sums));
+  } else {
+    WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.float_sums));
+  }
+  work_.rows = rows;
+  return OkStatus();
+}
+
+Status Transformer::UploadRows(const ForwardBatch& batch) {
+  const int64_t rows = int64_t(batch.token_ids.size());
+  WINNOW_RETURN_IF_ERROR(EnsureWorkspace(rows));
+  std::vector<float> cos_sin;
+  cos_sin.reserve(size_t(rows * config_.head_dim));
+  for (int64_t position : batch.positions) {
+    const auto row = rotary_.CosSin(position);
+    cos_sin.insert(cos_sin.end(), row.begin(), row.end());
+  }
+  backend_.CopyToDevice(work_.ids.View(DType::kI32, {rows}), std::as_bytes(batch.token_ids));
+  backend_.CopyToDevice(View(work_.cos_sin, rows, config_.head_dim), std::as_bytes(std::span(cos_sin)));
+  return OkStatus();
+}
+
+Status Transformer::Forward(const ForwardBatch& batch, std::vector<float>* logits) {
+  const int64_t rows = int64_t(batch.token_ids.size());
+  WINNOW_CHECK(rows > 0 && batch.kv->num_rows() == rows && batch.positions.size() == batch.token_ids.size());
+  WINNOW_RETURN_IF_ERROR(UploadRows(batch));
+  const Tensor hidden = View(work_.hidden, rows, config_.hidden_size);
+  // A vocabulary row lives on one rank; the others add zero bits, so the sum is the owner's float, bit for bit.
+  backend_.Embed(*weights_.embedding, vocab_rows().begin, work_.ids.View(DType::kI32, {rows}), hidden);
+  communicator_.AllReduce(backend_, hidden.As(DType::kI32), ReduceOp::kSum);
+  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    Attend(batch, layer);
+    FeedForward(weights_.layers[size_t(layer)], rows);
+  }
+  return Logits(batch, logits);
+}
+
+void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
+  const LayerWeights& layer = weights_.layers[size_t(layer_index)];
+  const int64_t rows = batch.kv->num_rows(), hidden_size = config_.hidden_size, head_dim = config_.head_dim;
+  const int64_t query_heads = local_q_columns_ / head_dim, kv_heads = local_kv_columns_ / head_dim;
+  const Tensor normed = View(work_.normed, rows, hidden_size);
+  backend_.RmsNorm(View(work_.hidden, rows, hidden_size), layer.attention_norm.View(DType::kF32, {hidden_size}),
+                   config_.rms_epsilon, normed);
+  const MatMulTarget targets[] = {{layer.q.get(), View(work_.q, rows, local_q_columns_)},
+                                  {layer.k.get(), View(work_.k, rows, local_kv_columns_)},
+                                  {layer.v.get(), View(work_.v, rows, local_kv_columns_)}};
+  backend_.MatMul(normed, targets);
+
+  const Tensor q = work_.q.View(DType::kF32, {rows, query_heads, head_dim});
+  backend_.RopeAppend({.q = q,
+                       .k = work_.k.View(DType::kF32, {rows, kv_heads, head_dim}),
+                       .v = work_.v.View(DType::kF32, {rows, kv_heads, head_dim}),
+                       .cos_sin = View(work_.cos_sin, rows, head_dim),
+                       .physical_slots = batch.kv->physical_slots(layer_index),
+                       .pages = batch.pages,
+                       .kv = kv_,
+                       .q_scale = float(1.0 / std::sqrt(double(head_dim)))});
+  backend_.Attention({.q = q,
+                      .out = work_.attended.View(DType::kF32, {rows, query_heads, head_dim}),
+                      .page_table = batch.kv->page_table(layer_index),
+                      .row_sequence = batch.kv->row_sequence(),
+                      .visible = batch.kv->visible(layer_index),
+                      .pages = batch.pages,
+                      .kv = kv_});
+  // One segment per query head: fixed by the model, so that any split of heads adds the same integers.
+  AddProjection(View(work_.attended, rows, local_q_columns_), *layer.output, head_dim, rows);
+}
+
+void Transformer::FeedForward(const LayerWeights& layer, int64_t rows) {
+  const int64_t hidden_size = config_.hidden_size;
+  const Tensor normed = View(work_.normed, rows, hidden_size);
+  const Tensor gate = View(work_.gate, rows, local_ffn_columns_), up = View(work_.up, rows, local_ffn_columns_);
+  backend_.RmsNorm(View(work_.hidden, rows, hidden_size), layer.ffn_norm.View(DType::kF32, {hidden_size}),
+                   config_.rms_epsilon, normed);
+  const MatMulTarget targets[] = {{layer.gate.get(), gate}, {layer.up.get(), up}};
+  backend_.MatMul(normed, targets);
+  backend_.SiluMul(gate, up);
+  AddProjection(gate, *layer.down, plan_.ffn_segment_columns, rows);
+}
+
+void Transformer::AddProjection(const Tensor& x, const Weight& weight, int64_t segment_columns, int64_t rows) {
+  const Tensor hidden = View(work_.hidden, rows, config_.hidden_size);
+  if (numerics_ == Numerics::kExact) {
+    const Tensor sums = work_.sums.View(DType::kI64, {rows, config_.hidden_size + 1});
+    exact_sum_.MatMulInto(x, weight, segment_columns, sums, hidden);
+    return;
+  }
+  const Tensor sums = View(work_.float_sums, rows, config_.hidden_size);
+  const MatMulTarget target{&weight, sums};
+  backend_.MatMul(x, {&target, 1});
+  communicator_.FastFloatSum(backend_, sums);
+  backend_.Add(sums, hidden);
+}
+
+Status Transformer::Logits(const ForwardBatch& batch, std::vector<float>* logits) {
+  const int64_t wanted = int64_t(batch.logit_rows.size()), rows = batch.kv->num_rows();
+  const int64_t hidden_size = config_.hidden_size, vocab = vocab_rows().size();
+  logits->resize(size_t(wanted * vocab));
+  if (wanted == 0) return OkStatus();
+  // Sized per call: few rows as a rule, all of them when logits are compared.
+  WINNOW_ASSIGN_OR_RETURN(const Buffer indices, backend_.Allocate(4 * wanted));
+  WINNOW_ASSIGN_OR_RETURN(const Buffer chosen, backend_.Allocate(4 * wanted * hidden_size));
+  WINNOW_ASSIGN_OR_RETURN(const Buffer out, backend_.Allocate(4 * wanted * vocab));
+  const Tensor index = indices.View(DType::kI32, {wanted}), x = View(chosen, wanted, hidden_size);
+  const Tensor y = View(out, wanted, vocab);
+  backend_.CopyToDevice(index, std::as_bytes(batch.logit_rows));
+  backend_.GatherRows(View(work_.hidden, rows, hidden_size), index, x);
+  backend_.RmsNorm(x, weights_.final_norm.View(DType::kF32, {hidden_size}), config_.rms_epsilon, x);
+  const MatMulTarget target{&weights_.head(), y};
+  backend_.MatMul(x, {&target, 1});
+  backend_.CopyToHost(std::as_writable_bytes(std::span(*logits)), y);
+  return OkStatus();
+}
+
+}  // namespace winnow

@@ -1,0 +1,83 @@
+// The forward pass of a Llama-shaped model on one rank of a group, written once over Backend and Communicator. It knows
+// pages and slots, nothing of sequences, policies or eviction. Collective; engine thread only.
+//
+// Collectives of one call with R rows, hidden size H and L layers, where the group has more than one rank:
+//   1 all-reduce of 4 R H bytes (embedding: the owner's float bits plus zeros), then
+//   2 L all-reduces of 8 R (H + 1) bytes (attention output and FFN output, with a flag per row).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "compute/backend.h"
+#include "dist/communicator.h"
+#include "dist/exact_sum.h"
+#include "dist/shard.h"
+#include "kv/kv_batch.h"
+#include "model/model_config.h"
+#include "model/rotary.h"
+#include "model/weights.h"
+
+namespace winnow {
+
+// How sums that cross ranks are formed. kExact: integers, contracts E1-E5. kFast: float sums over whatever this rank has;
+// gives E1-E4 up, but all ranks of one run still hold the same bits.
+enum class Numerics { kExact, kFast };
+
+// One step's rows; rows of one sequence are consecutive. All spans have one element a row, but for logit_rows.
+struct ForwardBatch {
+  std::span<const int32_t> token_ids;
+  std::span<const int64_t> positions;   // absolute
+  std::span<const int32_t> logit_rows;  // ascending rows whose logits are wanted
+  const KvBatch* kv;                    // the step's slots, already appended
+  Tensor pages;                         // of the pool
+};
+
+class Transformer {
+ public:
+  // backend and communicator must outlive it.
+  Transformer(const ModelConfig& config, const ShardPlan& plan, ModelWeights weights, const KvLayout& kv,
+              Numerics numerics, Backend& backend, Communicator& communicator);
+
+  // Writes keys and values of every row into the cache and leaves the logits of the wanted rows, for this rank's
+  // vocabulary rows, in `logits` [wanted][local vocabulary] on the host. OutOfMemory if the work space does not fit.
+  Status Forward(const ForwardBatch& batch, std::vector<float>* logits);
+
+  const ModelConfig& config() const { return config_; }
+  Range vocab_rows() const { return plan_.vocab_rows[size_t(communicator_.rank())]; }
+  Range kv_heads() const { return plan_.kv_heads[size_t(communicator_.rank())]; }
+  int64_t weight_bytes() const { return weights_.bytes(); }
+
+ private:
+  // Buffers for a number of rows; grown when a larger step comes.
+  struct Workspace {
+    int64_t rows = 0;
+    Buffer ids, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
+  };
+  Status EnsureWorkspace(int64_t rows);
+  Status UploadRows(const ForwardBatch& batch);
+  void Attend(const ForwardBatch& batch, int64_t layer_index);
+  void FeedForward(const LayerWeights& layer, int64_t rows);
+  // hidden += x W^T, summed over ranks.
+  void AddProjection(const Tensor& x, const Weight& weight, int64_t segment_columns, int64_t rows);
+  Status Logits(const ForwardBatch& batch, std::vector<float>* logits);
+  Tensor View(const Buffer& buffer, int64_t rows, int64_t columns) const {
+    return buffer.View(DType::kF32, {rows, columns});
+  }
+
+  const ModelConfig config_;
+  const ShardPlan plan_;
+  const ModelWeights weights_;
+  const KvLayout kv_;
+  const Numerics numerics_;
+  Backend& backend_;
+  Communicator& communicator_;
+  ExactSum exact_sum_;
+  RotaryTable rotary_;
+  Workspace work_;
+  int64_t local_q_columns_, local_kv_columns_, local_ffn_columns_;
+};
+
+}  // namespace winnow

@@ -1,0 +1,132 @@
+#include "model/weights.h"
+
+#include <numeric>
+#include <string>
+
+#include "compute/weight_blocks.h"
+
+namespace winnow {
+namespace {
+
+std::vector<int64_t> RowsOf(Range range) {
+  std::vector<int64_t> rows(size_t(range.size()));
+  std::iota(rows.begin(), rows.end(), range.begin);
+  return rows;
+}
+
+// File rows of the heads in `heads`, in half-split order. GGUF files of the llama family keep the rows of Q and K with the
+// two halves of a head interleaved (row 2 i + s is dimension i of half s).
+std::vector<int64_t> HeadRows(Range heads, int64_t head_dim, bool interleaved) {
+  std::vector<int64_t> rows;
+  for (int64_t head = heads.begin; head < heads.end; ++head) {
+    for (int64_t r = 0; r < head_dim; ++r) {
+      const int64_t half = r / (head_dim / 2), i = r % (head_dim / 2);
+      rows.push_back(head * head_dim + (interleaved ? 2 * i + half : r));
+    }
+  }
+  return rows;
+}
+
+Range Scale(Range range, int64_t factor) { return {range.begin * factor, range.end * factor}; }
+
+// Reads the tensors of one model for one rank, counting file bytes for the progress report.
+class Loader {
+ public:
+  Loader(const GgufFile& file, Backend& backend, const std::function<void(int64_t, int64_t)>& progress)
+      : file_(file), backend_(backend), progress_(progress) {
+    for (const GgufTensor& tensor : file.tensors()) total_bytes_ += tensor.num_bytes;
+  }
+
+  // Chosen rows; all columns, or the range `columns`.
+  Status Matrix(const std::string& name, std::vector<int64_t> rows, Range columns, std::unique_ptr<Weight>* out) {
+    WINNOW_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.GetTensor(name));
+    WeightSource source{tensor->dtype,
+                        std::as_bytes(std::span(tensor->data, size_t(tensor->num_bytes))),
+                        tensor->shape[0],
+                        std::move(rows),
+                        columns.begin,
+                        columns.end};
+    WINNOW_ASSIGN_OR_RETURN(*out, backend_.Pack(source));
+    Report(*tensor);
+    return OkStatus();
+  }
+
+  Status Vector(const std::string& name, Buffer* out) {
+    WINNOW_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.GetTensor(name));
+    const int64_t size = tensor->shape[0];
+    std::vector<float> values(static_cast<size_t>(size));
+    DequantiseRow(tensor->dtype, reinterpret_cast<const std::byte*>(tensor->data), 0, size, values.data());
+    WINNOW_ASSIGN_OR_RETURN(*out, backend_.Allocate(size * int64_t(sizeof(float))));
+    backend_.CopyToDevice(out->View(DType::kF32, {size}), std::as_bytes(std::span(values)));
+    Report(*tensor);
+    return OkStatus();
+  }
+
+ private:
+  void Report(const GgufTensor& tensor) {
+    done_bytes_ += tensor.num_bytes;
+    if (progress_) progress_(done_bytes_, total_bytes_);
+  }
+
+  const GgufFile& file_;
+  Backend& backend_;
+  const std::function<void(int64_t, int64_t)>& progress_;
+  int64_t total_bytes_ = 0, done_bytes_ = 0;
+};
+
+Status LoadLayer(Loader& loader, const ModelConfig& config, const ShardPlan& plan, int rank, int64_t index,
+                 LayerWeights* layer) {
+  const std::string prefix = "blk." + std::to_string(index) + ".";
+  const int64_t head_dim = config.head_dim;
+  const Range query_heads = plan.query_heads(rank), kv_heads = plan.kv_heads[size_t(rank)];
+  const Range ffn = plan.ffn_columns[size_t(rank)], hidden = {0, config.hidden_size};
+  const bool interleaved = config.permuted_qk_rows;
+  WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_norm.weight", &layer->attention_norm));
+  WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "ffn_norm.weight", &layer->ffn_norm));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_q.weight", HeadRows(query_heads, head_dim, interleaved), hidden,
+                                       &layer->q));
+  WINNOW_RETURN_IF_ERROR(
+      loader.Matrix(prefix + "attn_k.weight", HeadRows(kv_heads, head_dim, interleaved), hidden, &layer->k));
+  WINNOW_RETURN_IF_ERROR(
+      loader.Matrix(prefix + "attn_v.weight", RowsOf(Scale(kv_heads, head_dim)), hidden, &layer->v));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_output.weight", RowsOf(hidden), Scale(query_heads, head_dim),
+                                       &layer->output));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_gate.weight", RowsOf(ffn), hidden, &layer->gate));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_up.weight", RowsOf(ffn), hidden, &layer->up));
+  return loader.Matrix(prefix + "ffn_down.weight", RowsOf(hidden), ffn, &layer->down);
+}
+
+}  // namespace
+
+int64_t ModelWeights::bytes() const {
+  int64_t sum = embedding->bytes() + final_norm.bytes() + (vocab_head ? vocab_head->bytes() : 0);
+  for (const LayerWeights& layer : layers) {
+    sum += layer.attention_norm.bytes() + layer.ffn_norm.bytes();
+    for (const auto* weight : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
+      sum += (*weight)->bytes();
+    }
+  }
+  return sum;
+}
+
+ShardDims ShardDimsOf(const ModelConfig& config) {
+  return {config.num_query_heads, config.num_kv_heads, config.head_dim, config.ffn_size, config.vocab_size};
+}
+
+Result<ModelWeights> LoadWeights(const GgufFile& file, const ModelConfig& config, const ShardPlan& plan, int rank,
+                                 Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
+  Loader loader(file, backend, progress);
+  ModelWeights weights;
+  const Range vocab = plan.vocab_rows[size_t(rank)], hidden = {0, config.hidden_size};
+  WINNOW_RETURN_IF_ERROR(loader.Matrix("token_embd.weight", RowsOf(vocab), hidden, &weights.embedding));
+  if (!config.tied_embeddings) {
+    WINNOW_RETURN_IF_ERROR(loader.Matrix("output.weight", RowsOf(vocab), hidden, &weights.vocab_head));
+  }
+  WINNOW_RETURN_IF_ERROR(loader.Vector("output_norm.weight", &weights.final_norm));
+  for (int64_t index = 0; index < config.num_layers; ++index) {
+    WINNOW_RETURN_IF_ERROR(LoadLayer(loader, config, plan, rank, index, &weights.layers.emplace_back()));
+  }
+  return weights;
+}
+
+}  // namespace winnow
