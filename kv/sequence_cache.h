@@ -68,10 +68,6 @@ class SequenceCache {
   uint64_t KeptHash() const;
 
  private:
-  HeadCache& mutable_head(int64_t layer, int64_t local_head) {
-    return heads_[size_t(layer * num_kv_heads_ + local_head)];
-  }
-
   // Returns the pages beyond the length of the head at `index` of heads_.
   void GiveUnusedPages(size_t index);
 
