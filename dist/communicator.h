@@ -42,8 +42,8 @@ class Communicator {
   // the same on all ranks of the run.
   void FastFloatSum(Backend& backend, const Tensor& tensor);
 
-  // In place on host memory. T: int32_t, int64_t, uint64_t (kSum wraps), float and double (kMax and kMin only; NaN is
-  // the caller's business: values must not be NaN).
+  // In place on host memory. T: int32_t, int64_t, uint64_t (kSum wraps), float and double (kMax and kMin only, where -0
+  // becomes +0; NaN is the caller's business: values must not be NaN).
   template <class T>
   void AllReduce(std::span<T> values, ReduceOp op);
 

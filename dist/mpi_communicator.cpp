@@ -72,8 +72,8 @@ class MpiCommunicator : public Communicator {
       // An all-reduce may round differently on different ranks; one root's result is the same for everyone.
       ForEachPiece(count, [&](int64_t begin, int piece) {
         void* data = bytes + begin * ElementBytes(element);
-        WINNOW_MPI(MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, data, piece, TypeOf(element), MPI_SUM, 0,
-                              MPI_COMM_WORLD));
+        WINNOW_MPI(
+            MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, data, piece, TypeOf(element), MPI_SUM, 0, MPI_COMM_WORLD));
         WINNOW_MPI(MPI_Bcast(data, piece, TypeOf(element), 0, MPI_COMM_WORLD));
       });
       return;

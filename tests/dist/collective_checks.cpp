@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "base/philox.h"
-#include "tests/dist/plain_backend.h"
+#include "compute/backend.h"
 
 namespace winnow {
 namespace {
@@ -82,22 +82,50 @@ class Checker {
     Expect(ok, "all-reduce of " + std::to_string(count) + " int64");
   }
 
+  // On the guard backend, which ends the program if memory is reached outside of the transfer or is left open.
   void DeviceAllReduce() {
-    PlainBackend backend;
-    std::vector<int64_t> wide(30);
-    std::vector<int32_t> narrow(30);
-    for (int i = 0; i < 30; ++i) wide[i] = narrow[i] = i * (rank_ + 1);
-    Buffer wide_buffer = ToDevice(backend, wide), narrow_buffer = ToDevice(backend, narrow);
-    const Tensor wide_tensor = wide_buffer.View(DType::kI64, {5, 6});
-    const Tensor narrow_tensor = narrow_buffer.View(DType::kI32, {30});
-    communicator_.AllReduce(backend, wide_tensor, ReduceOp::kSum);
-    communicator_.AllReduce(backend, narrow_tensor, ReduceOp::kMax);
-    wide = ToHost<int64_t>(backend, wide_tensor);
-    narrow = ToHost<int32_t>(backend, narrow_tensor);
-    bool ok = true;
-    for (int i = 0; i < 30; ++i) ok = ok && wide[i] == i * size_ * (size_ + 1) / 2 && narrow[i] == i * size_;
-    Expect(ok, "all-reduce of device memory");
-    Expect(backend.num_transfers() == 2 && backend.num_open_transfers() == 0, "transfers are bracketed");
+    const auto backend = MakeGuardBackend(MakeReferenceBackend(ReferenceArithmetic::kQuantised));
+    DeviceAllReduce<int32_t>(*backend, DType::kI32, ReduceOp::kMax, size_);
+    DeviceAllReduce<int64_t>(*backend, DType::kI64, ReduceOp::kSum, size_ * (size_ + 1) / 2);
+  }
+
+  // Rank r brings i * (r + 1), everyone gets i * factor.
+  template <class T>
+  void DeviceAllReduce(Backend& backend, DType dtype, ReduceOp op, T factor) {
+    std::vector<T> values(30), expected(30);
+    for (int i = 0; i < 30; ++i) {
+      values[i] = i * (rank_ + 1);
+      expected[i] = i * factor;
+    }
+    Buffer buffer = backend.Allocate(30 * sizeof(T)).value();
+    const Tensor tensor = buffer.View(dtype, {5, 6});
+    backend.CopyToDevice(tensor, std::as_bytes(std::span(values)));
+    communicator_.AllReduce(backend, tensor, op);
+    backend.CopyToHost(std::as_writable_bytes(std::span(values)), tensor);
+    Expect(values == expected, "all-reduce of device memory, op " + std::to_string(int(op)));
+  }
+
+  // Near the true sum, and the same bits on every rank, though those may change with the rank count.
+  void FastFloatSum() {
+    constexpr int64_t kCount = 1000;
+    const auto backend = MakeGuardBackend(MakeReferenceBackend(ReferenceArithmetic::kQuantised));
+    std::vector<float> values(kCount), sums(kCount);
+    for (int64_t i = 0; i < kCount; ++i) {
+      values[i] = Value<float>(rank_, i);
+      for (int rank = 0; rank < size_; ++rank) sums[i] += Value<float>(rank, i);
+    }
+    Buffer buffer = backend->Allocate(kCount * sizeof(float)).value();
+    const Tensor tensor = buffer.View(DType::kF32, {kCount});
+    backend->CopyToDevice(tensor, std::as_bytes(std::span(values)));
+    communicator_.FastFloatSum(*backend, tensor);
+    backend->CopyToHost(std::as_writable_bytes(std::span(values)), tensor);
+    bool is_near = true;
+    for (int64_t i = 0; i < kCount; ++i) is_near = is_near && std::abs(values[i] - sums[i]) < 1e-5f;
+    Expect(is_near, "the float sum of device memory");
+    const std::vector<std::byte> all = communicator_.AllGather(std::as_bytes(std::span(values)));
+    const std::vector<std::byte> first(all.begin(), all.begin() + kCount * sizeof(float));
+    const auto mine = std::as_bytes(std::span(values));
+    Expect(std::equal(mine.begin(), mine.end(), first.begin()), "the float sum's bits differ between ranks");
   }
 
   // A rank's contribution: `count` bytes that name it.
@@ -194,6 +222,7 @@ std::vector<std::string> CheckCollectives(Communicator& communicator) {
   check.SignedZeros<float>();
   check.SignedZeros<double>();
   check.DeviceAllReduce();
+  check.FastFloatSum();
   for (int64_t count : {0, 1, 1000}) check.AllGather(count);
   for (int64_t offset : {0, 4}) check.AllGatherVariable(3, offset);
   check.AllGatherVariable(0, 0);

@@ -4,9 +4,19 @@
 
 #include "base/philox.h"
 #include "dist/exact_sum.h"
-#include "tests/dist/plain_backend.h"
 
 namespace winnow {
+namespace {
+
+// A buffer that holds `values`.
+template <class T>
+Buffer ToDevice(Backend& backend, const std::vector<T>& values) {
+  Buffer buffer = backend.Allocate(int64_t(values.size() * sizeof(T))).value();
+  backend.CopyToDevice(buffer.View(DType::kF32, {int64_t(values.size())}), std::as_bytes(std::span(values)));
+  return buffer;
+}
+
+}  // namespace
 
 ExactSumProblem MakeExactSumProblem(uint32_t seed) {
   const auto fill = [&](int64_t count, uint32_t what, float scale) {
@@ -29,7 +39,9 @@ std::vector<uint32_t> RunExactSum(Communicator& communicator, const ExactSumProb
   std::vector<int64_t> all_rows(kOutputs);
   std::iota(all_rows.begin(), all_rows.end(), 0);
 
-  PlainBackend backend;
+  // The guard ends the program if a rank's memory is reached outside of an op or of the sum.
+  const auto owned = MakeGuardBackend(MakeReferenceBackend(ReferenceArithmetic::kQuantised));
+  Backend& backend = *owned;
   const auto weight = backend
                           .Pack({.dtype = DType::kF32,
                                  .data = std::as_bytes(std::span(problem.weight)),
@@ -44,7 +56,9 @@ std::vector<uint32_t> RunExactSum(Communicator& communicator, const ExactSumProb
   ExactSum(backend, communicator)
       .MatMulInto(x.View(DType::kF32, {kRows, columns.size()}), *weight, kSegment,
                   sums.View(DType::kI64, {kRows, kOutputs + 1}), out);
-  return ToHost<uint32_t>(backend, out);
+  std::vector<uint32_t> bits(out.num_elements());
+  backend.CopyToHost(std::as_writable_bytes(std::span(bits)), out);
+  return bits;
 }
 
 }  // namespace winnow
