@@ -137,6 +137,7 @@ std::vector<float> RunEveryOp(Backend& backend) {
   collect(targets[1].out);
   backend.MatMulSegmented(y, *weight, 32, fixed, sums);
   backend.AddFixedPoint(sums, fixed, x);
+  backend.Add(y, x);
   backend.SiluMul(x, y);
   collect(x);
   const Tensor q = tensors.Floats({2, 4, 16}, RandomFloats(2, 128)),

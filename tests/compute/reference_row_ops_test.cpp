@@ -113,6 +113,13 @@ TEST_F(ReferenceRowOps, SiluMulOfExtremesIsFiniteWhereItShouldBe) {
   EXPECT_EQ(out[4], 0.0f);
 }
 
+TEST_F(ReferenceRowOps, AddKeepsNanInItsRow) {
+  const Tensor residual = tensors_.Floats({2, 2}, {1, 2, 3, 4});
+  backend_->Add(tensors_.Floats({2, 2}, {0.5f, std::nanf(""), -3, 10}), residual);
+  const std::vector<float> out = tensors_.Get(residual);
+  ExpectSameFloats(out, {1.5f, std::nanf(""), 0, 14});
+}
+
 TEST_F(ReferenceRowOps, GatherRowsCopiesInTheOrderOfIndices) {
   const Tensor x = tensors_.Floats({3, 2}, {1, 2, 3, 4, 5, 6}), out = tensors_.Empty(DType::kF32, {4, 2});
   backend_->GatherRows(x, tensors_.Ints({4}, {2, 0, 2, 1}), out);
