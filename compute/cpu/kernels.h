@@ -16,7 +16,7 @@ struct alignas(64) ActivationBlock {
   float scale;          // d
   float sum;            // d * float(sum of q)
   float half_sum[2];    // the same of inputs 0..15 and 16..31
-  int32_t minus_8_sum;  // -8 * sum of q: makes nibbles 0..15 out of -8..7 exact
+  int32_t half_int[2];  // the sums of q themselves
 };
 
 // y = x W^T for one matrix. Either `out` or `sums` is set.

@@ -12,6 +12,8 @@ namespace winnow::cpu {
 
 struct Avx2Lanes {
   static constexpr const char* kName = "avx2";
+  // Activation rows per pass over the weights: 8 registers of sums, the rest for weights and activations.
+  static constexpr int kRowsAtOnce = 4;
 
   struct Float {
     __m256 a, b;
@@ -196,13 +198,13 @@ struct Avx2Lanes {
   }
   WINNOW_LANES Pairs MulUnsigned(Pairs sum, Bytes weights, const int8_t* x) {
     const __m256i four = BroadcastFour(x);
-    return {_mm256_add_epi16(sum.a, _mm256_maddubs_epi16(weights.a, four)),
-            _mm256_add_epi16(sum.b, _mm256_maddubs_epi16(weights.b, four))};
+    return KeepChain({_mm256_add_epi16(sum.a, _mm256_maddubs_epi16(weights.a, four)),
+                      _mm256_add_epi16(sum.b, _mm256_maddubs_epi16(weights.b, four))});
   }
   WINNOW_LANES Pairs MulSigned(Pairs sum, Bytes weights, Bytes magnitudes, const int8_t* x) {
     const __m256i four = BroadcastFour(x);
-    return {_mm256_add_epi16(sum.a, _mm256_maddubs_epi16(magnitudes.a, _mm256_sign_epi8(four, weights.a))),
-            _mm256_add_epi16(sum.b, _mm256_maddubs_epi16(magnitudes.b, _mm256_sign_epi8(four, weights.b)))};
+    return KeepChain({_mm256_add_epi16(sum.a, _mm256_maddubs_epi16(magnitudes.a, _mm256_sign_epi8(four, weights.a))),
+                      _mm256_add_epi16(sum.b, _mm256_maddubs_epi16(magnitudes.b, _mm256_sign_epi8(four, weights.b)))});
   }
   WINNOW_LANES Int Widen(Pairs x, Int sum) {
     const __m256i ones = _mm256_set1_epi16(1);
@@ -211,6 +213,12 @@ struct Avx2Lanes {
   }
 
  private:
+  // The compiler may re-associate integer sums, and g++ does: it would keep all products of a block alive and spill
+  // them. An empty statement that may change the sum forces the chain (four rows of Q4_1: 61 -> 92 GMAC/s).
+  WINNOW_LANES Pairs KeepChain(Pairs x) {
+    asm("" : "+x"(x.a), "+x"(x.b));
+    return x;
+  }
   WINNOW_LANES __m128i LoadHalfRegister(const void* p) {
     return _mm_loadu_si128(static_cast<const __m128i*>(p));
   }

@@ -13,6 +13,8 @@ namespace winnow::cpu {
 
 struct PlainLanes {
   static constexpr const char* kName = "plain";
+  // Activation rows per pass over the weights: no registers to fill here, and less to compile.
+  static constexpr int kRowsAtOnce = 1;
 
   struct Float {
     float v[16];

@@ -14,9 +14,9 @@ constexpr int64_t kActivationChunkBytes = 256 * 1024;
 template <class L, TileKind kKind>
 struct MatMulKernel {
   using Float = typename L::Float;
-  using Input = std::conditional_t<(kKind >= TileKind::kHalf), float, ActivationBlock>;
+  using Input = std::conditional_t<IsFloatKind(kKind), float, ActivationBlock>;
   static constexpr int64_t kTileBytes = TileBytes(kKind);
-  static constexpr int64_t kInputsPerBlock = kKind >= TileKind::kHalf ? 32 : 1;
+  static constexpr int64_t kInputsPerBlock = IsFloatKind(kKind) ? 32 : 1;
 
   static const Input* Inputs(const MatMulJob& job) {
     if constexpr (kInputsPerBlock == 1) {
@@ -116,22 +116,13 @@ struct MatMulKernel {
     for (int64_t begin = 0; begin < job.rows; begin += chunk) {
       const int64_t end = std::min(job.rows, begin + chunk);
       for (int64_t t = tile_begin; t < tile_end; ++t) {
-        // Groups of four rows share the weights they unpack; how rows are grouped changes no bit.
+        // Rows of a group share the weights they unpack; how rows are grouped changes no bit.
         int64_t row = begin;
-        for (; row + 4 <= end; row += 4) AnyRows<4>(job, t, row);
-        switch (end - row) {
-          case 3:
-            AnyRows<3>(job, t, row);
-            break;
-          case 2:
-            AnyRows<2>(job, t, row);
-            break;
-          case 1:
-            AnyRows<1>(job, t, row);
-            break;
-          default:
-            break;
+        if constexpr (L::kRowsAtOnce == 4) {
+          for (; row + 4 <= end; row += 4) AnyRows<4>(job, t, row);
+          if (row + 2 <= end) AnyRows<2>(job, t, row), row += 2;
         }
+        for (; row < end; ++row) AnyRows<1>(job, t, row);
       }
     }
   }
@@ -139,27 +130,34 @@ struct MatMulKernel {
 
 template <class L>
 void MatMulTiles(const MatMulJob& job, int64_t tile_begin, int64_t tile_end) {
+  using enum TileKind;
   switch (job.kind) {
-    case TileKind::kNibbleScale:
-      return MatMulKernel<L, TileKind::kNibbleScale>::Run(job, tile_begin, tile_end);
-    case TileKind::kNibbleScaleMin:
-      return MatMulKernel<L, TileKind::kNibbleScaleMin>::Run(job, tile_begin, tile_end);
-    case TileKind::kByteScale:
-      return MatMulKernel<L, TileKind::kByteScale>::Run(job, tile_begin, tile_end);
-    case TileKind::kShortScale:
-      return MatMulKernel<L, TileKind::kShortScale>::Run(job, tile_begin, tile_end);
-    case TileKind::kShortScaleMin:
-      return MatMulKernel<L, TileKind::kShortScaleMin>::Run(job, tile_begin, tile_end);
-    case TileKind::kByteSub:
-      return MatMulKernel<L, TileKind::kByteSub>::Run(job, tile_begin, tile_end);
-    case TileKind::kShortSub:
-      return MatMulKernel<L, TileKind::kShortSub>::Run(job, tile_begin, tile_end);
-    case TileKind::kHalf:
-      return MatMulKernel<L, TileKind::kHalf>::Run(job, tile_begin, tile_end);
-    case TileKind::kBFloat16:
-      return MatMulKernel<L, TileKind::kBFloat16>::Run(job, tile_begin, tile_end);
-    case TileKind::kFloat:
-      return MatMulKernel<L, TileKind::kFloat>::Run(job, tile_begin, tile_end);
+    case kNibbleScale:
+      return MatMulKernel<L, kNibbleScale>::Run(job, tile_begin, tile_end);
+    case kNibbleScaleMin:
+      return MatMulKernel<L, kNibbleScaleMin>::Run(job, tile_begin, tile_end);
+    case kNibbleSub:
+      return MatMulKernel<L, kNibbleSub>::Run(job, tile_begin, tile_end);
+    case kNibbleSubTwice:
+      return MatMulKernel<L, kNibbleSubTwice>::Run(job, tile_begin, tile_end);
+    case kFiveBitScale:
+      return MatMulKernel<L, kFiveBitScale>::Run(job, tile_begin, tile_end);
+    case kFiveBitScaleMin:
+      return MatMulKernel<L, kFiveBitScaleMin>::Run(job, tile_begin, tile_end);
+    case kFiveBitSub:
+      return MatMulKernel<L, kFiveBitSub>::Run(job, tile_begin, tile_end);
+    case kSixBitSub:
+      return MatMulKernel<L, kSixBitSub>::Run(job, tile_begin, tile_end);
+    case kByteScale:
+      return MatMulKernel<L, kByteScale>::Run(job, tile_begin, tile_end);
+    case kByteSub:
+      return MatMulKernel<L, kByteSub>::Run(job, tile_begin, tile_end);
+    case kHalf:
+      return MatMulKernel<L, kHalf>::Run(job, tile_begin, tile_end);
+    case kBFloat16:
+      return MatMulKernel<L, kBFloat16>::Run(job, tile_begin, tile_end);
+    case kFloat:
+      return MatMulKernel<L, kFloat>::Run(job, tile_begin, tile_end);
   }
 }
 

@@ -28,8 +28,10 @@ void Quantise(const float* x, int64_t blocks, ActivationBlock* out) {
     const int32_t half_sum[2] = {L::SumInt(u), L::SumInt(v)}, sum = half_sum[0] + half_sum[1];
     out->scale = d;
     out->sum = d * float(sum);
-    for (int half = 0; half < 2; ++half) out->half_sum[half] = d * float(half_sum[half]);
-    out->minus_8_sum = -8 * sum;
+    for (int half = 0; half < 2; ++half) {
+      out->half_sum[half] = d * float(half_sum[half]);
+      out->half_int[half] = half_sum[half];
+    }
   }
 }
 

@@ -7,8 +7,6 @@
 namespace winnow::cpu {
 namespace {
 
-constexpr int64_t kNibbleBytes = 256, kInt8Bytes = 512;
-
 // Where input i of a lane lies among the bytes of q.
 int64_t ByteOffset(int64_t input, int64_t lane) {
   return 64 * (input / 4) + 4 * lane + input % 4;
@@ -33,16 +31,6 @@ float GetFloat(const std::byte* from, int64_t lane) {
   return value;
 }
 
-bool HasNibbles(TileKind kind) {
-  return kind == TileKind::kNibbleScale || kind == TileKind::kNibbleScaleMin;
-}
-bool HasSubScales(TileKind kind) {
-  return kind == TileKind::kByteSub || kind == TileKind::kShortSub;
-}
-bool HasMin(TileKind kind) {
-  return kind == TileKind::kNibbleScaleMin || kind == TileKind::kShortScaleMin;
-}
-
 }  // namespace
 
 TileKind TileKindOf(DType dtype) {
@@ -51,21 +39,24 @@ TileKind TileKindOf(DType dtype) {
       return TileKind::kNibbleScale;
     case DType::kQ4_1:
       return TileKind::kNibbleScaleMin;
+    case DType::kQ2_K:
+    case DType::kQ3_K:
+      return TileKind::kNibbleSubTwice;
+    case DType::kQ4_K:
+      return TileKind::kNibbleSub;
+    case DType::kQ5_0:
+      return TileKind::kFiveBitScale;
+    case DType::kQ5_1:
+      return TileKind::kFiveBitScaleMin;
+    case DType::kQ5_K:
+      return TileKind::kFiveBitSub;
+    case DType::kQ6_K:
+      return TileKind::kSixBitSub;
     case DType::kQ8_0:
     case DType::kIQ4_NL:
       return TileKind::kByteScale;
-    case DType::kQ5_0:
-      return TileKind::kShortScale;
-    case DType::kQ5_1:
-      return TileKind::kShortScaleMin;
     case DType::kIQ4_XS:
       return TileKind::kByteSub;
-    case DType::kQ2_K:
-    case DType::kQ3_K:
-    case DType::kQ4_K:
-    case DType::kQ5_K:
-    case DType::kQ6_K:
-      return TileKind::kShortSub;
     case DType::kF16:
       return TileKind::kHalf;
     case DType::kBF16:
@@ -77,26 +68,25 @@ TileKind TileKindOf(DType dtype) {
 }
 
 void WriteTileLane(TileKind kind, const WeightBlock32& block, int64_t lane, std::byte* tile) {
-  if (HasNibbles(kind)) {
-    const int offset = kind == TileKind::kNibbleScale ? 8 : 0;
-    for (int64_t i = 0; i < 16; ++i) {
-      const int low = block.q[i] + offset, high = block.q[i + 16] + offset;
-      WINNOW_DCHECK(low >= 0 && low < 16 && high >= 0 && high < 16);
-      tile[ByteOffset(i, lane)] = std::byte(low | high << 4);
-    }
-  } else {
-    for (int64_t i = 0; i < 32; ++i) tile[ByteOffset(i, lane)] = std::byte(block.q[i]);
+  const TileForm form = FormOf(kind);
+  const int top = form.nibbles ? 15 : 255;
+  for (int64_t i = 0; i < kTileInputs; ++i) {
+    const int q = block.q[i] + form.offset;
+    WINNOW_DCHECK(form.is_signed || (q >= 0 && q <= top));
+    std::byte& to = tile[ByteOffset(form.nibbles ? i % 16 : i, lane)];
+    to = form.nibbles && i >= 16 ? to | std::byte(q << 4) : std::byte(q & top);
   }
-  std::byte* factors = tile + (HasNibbles(kind) ? kNibbleBytes : kInt8Bytes);
-  if (HasSubScales(kind)) {
-    for (int64_t half = 0; half < 2; ++half) {
-      PutFloat(block.scale[half], factors + 64 * half, lane);
-      PutFloat(block.min[half], factors + 128 + 64 * half, lane);
+  for (int i = 0; i < form.num_factors; ++i) {
+    std::byte* scale = tile + form.q_bytes() + i * form.factor_bytes();
+    std::byte* min = tile + form.min_begin() + i * form.factor_bytes();
+    if (form.has_float_factors()) {
+      PutFloat(block.scale[i], scale, lane);
+      PutFloat(block.min[i], min, lane);
+    } else {
+      PutHalf(block.scale[i], scale, lane);
+      if (form.arithmetic == WeightArithmetic::kScaleMin) PutHalf(block.min[i], min, lane);
     }
-    return;
   }
-  PutHalf(block.scale[0], factors, lane);
-  if (HasMin(kind)) PutHalf(block.min[0], factors + 32, lane);
 }
 
 void WriteFloatTileLane(TileKind kind, const std::byte* elements, int64_t lane, std::byte* tile) {
@@ -122,20 +112,19 @@ void DequantiseTileLane(TileKind kind, const std::byte* tile, int64_t lane, floa
     }
     return;
   }
-  const std::byte* factors = tile + (HasNibbles(kind) ? kNibbleBytes : kInt8Bytes);
+  const TileForm form = FormOf(kind);
   for (int64_t i = 0; i < kTileInputs; ++i) {
-    int q;
-    if (HasNibbles(kind)) {
-      const int both = std::to_integer<int>(tile[ByteOffset(i % 16, lane)]);
-      q = (i < 16 ? both & 15 : both >> 4) - (kind == TileKind::kNibbleScale ? 8 : 0);
+    const int byte = std::to_integer<int>(tile[ByteOffset(form.nibbles ? i % 16 : i, lane)]);
+    const int unsigned_q = form.nibbles ? (i < 16 ? byte & 15 : byte >> 4) : byte;
+    const float q = float(form.is_signed ? int8_t(byte) : unsigned_q - form.offset);
+    const int64_t factor = form.num_factors == 2 ? i / 16 * form.factor_bytes() : 0;
+    const std::byte* scale = tile + form.q_bytes() + factor;
+    const std::byte* min = tile + form.min_begin() + factor;
+    if (form.has_float_factors()) {
+      out[i] = GetFloat(scale, lane) * q + GetFloat(min, lane);
     } else {
-      q = int8_t(tile[ByteOffset(i, lane)]);
-    }
-    if (HasSubScales(kind)) {
-      out[i] = GetFloat(factors + 64 * (i / 16), lane) * float(q) + GetFloat(factors + 128 + 64 * (i / 16), lane);
-    } else {
-      out[i] = GetHalf(factors, lane) * float(q);
-      if (HasMin(kind)) out[i] += GetHalf(factors + 32, lane);
+      out[i] = GetHalf(scale, lane) * q;
+      if (form.arithmetic == WeightArithmetic::kScaleMin) out[i] += GetHalf(min, lane);
     }
   }
 }

@@ -12,45 +12,32 @@ namespace winnow::cpu {
 #define WINNOW_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-// dot[m] += the products of all 32 inputs. 16 products of a nibble and an activation meet in 16 bits: at most 16 * 15 *
-// 127 = 30480.
-template <class L, int M>
-[[gnu::always_inline]] inline void NibbleDot(const std::byte* tile, const ActivationBlock* x, int64_t stride,
-                                             typename L::Int (&dot)[M]) {
-  typename L::Pairs sum[M];
-  WINNOW_UNROLL
-  for (int m = 0; m < M; ++m) sum[m] = L::ZeroPairs();
-  WINNOW_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const auto raw = L::LoadBytes(tile + 64 * i);
-    const auto low = L::LowNibbles(raw);
-    WINNOW_UNROLL
-    for (int m = 0; m < M; ++m) sum[m] = L::MulUnsigned(sum[m], low, x[m * stride].q + 4 * i);
-    const auto high = L::HighNibbles(raw);
-    WINNOW_UNROLL
-    for (int m = 0; m < M; ++m) sum[m] = L::MulUnsigned(sum[m], high, x[m * stride].q + 16 + 4 * i);
-  }
-  WINNOW_UNROLL
-  for (int m = 0; m < M; ++m) dot[m] = L::Widen(sum[m], dot[m]);
-}
-
-// dot[m] += the products of 16 inputs. Pairs of products are widened after kGroups groups of 4 inputs: 1 for any int8
-// (2 * 128 * 127 = 32512), 4 if |q| <= 32 (8 * 32 * 127 = 32512).
-template <class L, int M, int kGroups>
-[[gnu::always_inline]] inline void ByteDotHalf(const std::byte* tile, int half, const ActivationBlock* x,
+// dot[m] += the products of 16 * kHalves inputs, from the first or second half of the block on. Pairs of products are
+// summed in 16 bits over kGroups groups of 4 inputs before they are widened.
+template <class L, TileKind kKind, int kHalves, int M>
+[[gnu::always_inline]] inline void AddProducts(const std::byte* tile, int half, const ActivationBlock* x,
                                                int64_t stride, typename L::Int (&dot)[M]) {
+  constexpr TileForm kForm = FormOf(kKind);
+  constexpr int kGroups = kForm.groups_per_sum, kAll = 4 * kHalves;
+  static_assert(kAll % kGroups == 0);
   WINNOW_UNROLL
-  for (int begin = 0; begin < 4; begin += kGroups) {
+  for (int begin = 0; begin < kAll; begin += kGroups) {
     typename L::Pairs sum[M];
     WINNOW_UNROLL
     for (int m = 0; m < M; ++m) sum[m] = L::ZeroPairs();
     WINNOW_UNROLL
     for (int i = begin; i < begin + kGroups; ++i) {
-      const auto weights = L::LoadBytes(tile + 256 * half + 64 * i);
-      const auto magnitudes = L::AbsBytes(weights);
-      WINNOW_UNROLL
-      for (int m = 0; m < M; ++m) {
-        sum[m] = L::MulSigned(sum[m], weights, magnitudes, x[m * stride].q + 16 * half + 4 * i);
+      // Nibbles of both halves lie in the same bytes: they are taken in turn.
+      const int group = kForm.nibbles && kHalves == 2 ? i / 2 + i % 2 * 4 : 4 * half + i;
+      const auto bytes = L::LoadBytes(tile + 64 * (kForm.nibbles ? group % 4 : group));
+      if constexpr (kForm.is_signed) {
+        const auto magnitudes = L::AbsBytes(bytes);
+        WINNOW_UNROLL
+        for (int m = 0; m < M; ++m) sum[m] = L::MulSigned(sum[m], bytes, magnitudes, x[m * stride].q + 4 * group);
+      } else {
+        const auto weights = !kForm.nibbles ? bytes : group < 4 ? L::LowNibbles(bytes) : L::HighNibbles(bytes);
+        WINNOW_UNROLL
+        for (int m = 0; m < M; ++m) sum[m] = L::MulUnsigned(sum[m], weights, x[m * stride].q + 4 * group);
       }
     }
     WINNOW_UNROLL
@@ -58,52 +45,40 @@ template <class L, int M, int kGroups>
   }
 }
 
-template <class L>
-[[gnu::always_inline]] inline typename L::Float LoadHalves(const std::byte* p) {
-  return L::LoadHalf(reinterpret_cast<const uint16_t*>(p));
+// Scales or mins of a tile.
+template <class L, TileKind kKind>
+[[gnu::always_inline]] inline typename L::Float LoadFactors(const std::byte* p) {
+  if constexpr (FormOf(kKind).has_float_factors()) {
+    return L::Load(reinterpret_cast<const float*>(p));
+  } else {
+    return L::LoadHalf(reinterpret_cast<const uint16_t*>(p));
+  }
 }
 
 // acc[m] += tile * x[m], where x[m] is x + m * stride.
 template <class L, TileKind kKind, int M>
 [[gnu::always_inline]] inline void AddTile(const std::byte* tile, const ActivationBlock* x, int64_t stride,
                                            typename L::Float (&acc)[M]) {
-  constexpr bool kNibbles = kKind == TileKind::kNibbleScale || kKind == TileKind::kNibbleScaleMin;
-  constexpr bool kMin = kKind == TileKind::kNibbleScaleMin || kKind == TileKind::kShortScaleMin;
-  constexpr bool kSub = kKind == TileKind::kByteSub || kKind == TileKind::kShortSub;
-  constexpr int kGroups = kKind == TileKind::kByteScale || kKind == TileKind::kByteSub ? 1 : 4;
-  typename L::Int dot[M];
-  if constexpr (kSub) {
-    const float* factors = reinterpret_cast<const float*>(tile + 512);
+  constexpr TileForm kForm = FormOf(kKind);
+  constexpr int kSteps = kForm.arithmetic == WeightArithmetic::kSubScaleMin ? 2 : 1;  // halves or the block at once
+  WINNOW_UNROLL
+  for (int step = 0; step < kSteps; ++step) {
+    typename L::Int dot[M];
     WINNOW_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      WINNOW_UNROLL
-      for (int m = 0; m < M; ++m) dot[m] = L::SetInt(0);
-      ByteDotHalf<L, M, kGroups>(tile, half, x, stride, dot);
-      const auto scale = L::Load(factors + 16 * half), min = L::Load(factors + 32 + 16 * half);
+    for (int m = 0; m < M; ++m) {
+      const int32_t* sums = x[m * stride].half_int;
+      dot[m] = L::SetInt(kForm.offset == 0 ? 0 : -kForm.offset * (kSteps == 2 ? sums[step] : sums[0] + sums[1]));
+    }
+    AddProducts<L, kKind, 2 / kSteps, M>(tile, step, x, stride, dot);
+    const int64_t factor = kForm.num_factors == 2 ? step * kForm.factor_bytes() : 0;
+    const auto scale = LoadFactors<L, kKind>(tile + kForm.q_bytes() + factor);
+    if constexpr (kForm.arithmetic != WeightArithmetic::kScale) {
+      const auto min = LoadFactors<L, kKind>(tile + kForm.min_begin() + factor);
       WINNOW_UNROLL
       for (int m = 0; m < M; ++m) {
         const ActivationBlock& a = x[m * stride];
-        acc[m] = L::Fma(min, L::Set(a.half_sum[half]), acc[m]);
-        acc[m] = L::Fma(L::ToFloat(dot[m]), L::Mul(scale, L::Set(a.scale)), acc[m]);
+        acc[m] = L::Fma(min, L::Set(kSteps == 2 ? a.half_sum[step] : a.sum), acc[m]);
       }
-    }
-  } else {
-    WINNOW_UNROLL
-    for (int m = 0; m < M; ++m) {
-      dot[m] = L::SetInt(kKind == TileKind::kNibbleScale ? x[m * stride].minus_8_sum : 0);
-    }
-    if constexpr (kNibbles) {
-      NibbleDot<L, M>(tile, x, stride, dot);
-    } else {
-      ByteDotHalf<L, M, kGroups>(tile, 0, x, stride, dot);
-      ByteDotHalf<L, M, kGroups>(tile, 1, x, stride, dot);
-    }
-    const std::byte* factors = tile + (kNibbles ? 256 : 512);
-    const auto scale = LoadHalves<L>(factors);
-    if constexpr (kMin) {
-      const auto min = LoadHalves<L>(factors + 32);
-      WINNOW_UNROLL
-      for (int m = 0; m < M; ++m) acc[m] = L::Fma(min, L::Set(x[m * stride].sum), acc[m]);
     }
     WINNOW_UNROLL
     for (int m = 0; m < M; ++m) {
