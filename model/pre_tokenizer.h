@@ -1,5 +1,8 @@
 // How a text is cut into pieces before byte-level BPE, by the name GGUF files give it ("tokenizer.ggml.pre").
-// A PreTokenizer owns its compiled patterns and is immutable: any thread may use it at any time.
+// Letters and numbers are those of the installed PCRE2's Unicode version: with Debian 12's (10.42, Unicode 14) the 40
+// digits that Unicode 15 added (Kawi, Kaktovik, Nag Mundari) are cut as symbols, every other code point as Hugging
+// Face's tokenizers cut it. A PreTokenizer owns its compiled patterns and is immutable: any thread may use it at any
+// time.
 #pragma once
 
 #include <functional>

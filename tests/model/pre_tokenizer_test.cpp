@@ -46,7 +46,7 @@ TEST(PreTokenizer, DiffersInNumbersAndContractionsByName) {
   EXPECT_THAT(Pieces("gpt2", ""), ElementsAre());
 }
 
-TEST(PreTokenizer, TakesAMongolianVowelSeparatorForALetterNeighbourNotForASpace) {
+TEST(PreTokenizer, FollowsUnicodeNotPcre2InWhatIsASpace) {
   // U+180E is \s for PCRE2 and no White_Space for Unicode; U+0085 is a space for both.
   EXPECT_THAT(Pieces("gpt2", "a \u180e"), ElementsAre("a", " \u180e"));
   EXPECT_THAT(Pieces("gpt2", "a \u0085"), ElementsAre("a", " \u0085"));
