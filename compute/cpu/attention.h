@@ -24,7 +24,7 @@ struct AttentionKernel {
   using Float = typename L::Float;
 
   static const E* Keys(const AttentionJob& job, int32_t page) {
-    return reinterpret_cast<const E*>(job.pool + page * job.kv.page_bytes());
+    return reinterpret_cast<const E*>(job.pool + page * job.page_bytes);
   }
   static const E* Values(const AttentionJob& job, int32_t page) {
     return Keys(job, page) + kPageSlots * job.kv.head_dim;
@@ -126,7 +126,7 @@ struct AttentionKernel {
   static void Queries(const AttentionJob& job, const float* const* q, const int32_t* pages, const int64_t* counts,
                       float* partials) {
     // As many pages or groups of dimensions at once as give the eight chains that hide the latency of fma.
-    constexpr int kAtOnce = Q == 1 ? 4 : Q == 2 ? 2 : 1;
+    constexpr int kAtOnce = L::kQueriesAtOnce == 1 ? 1 : Q == 1 ? 4 : Q == 2 ? 2 : 1;
     const int64_t stride = PartialFloats(job.kv.head_dim);
     alignas(64) float scores[Q * kAttentionBlockSlots];
     const int64_t num_pages = (counts[Q - 1] + kPageSlots - 1) / kPageSlots;
@@ -147,6 +147,14 @@ struct AttentionKernel {
     }
   }
 
+  // Queries<size>, size <= Q.
+  template <int Q>
+  static void QueriesOf(int64_t size, const AttentionJob& job, const float* const* q, const int32_t* pages,
+                        const int64_t* counts, float* partials) {
+    if (size == Q) return Queries<Q>(job, q, pages, counts, partials);
+    if constexpr (Q > 1) QueriesOf<Q - 1>(size, job, q, pages, counts, partials);
+  }
+
   static void AttendBlock(const AttentionJob& job, const AttentionTile& tile, int64_t block, float* partials) {
     const int64_t first_slot = block * kAttentionBlockSlots, num_queries = tile.num_queries();
     const int32_t* pages = tile.pages + block * kBlockPages;
@@ -160,16 +168,11 @@ struct AttentionKernel {
     int64_t i = 0;
     while (i < num_queries && counts[i] <= 0) ++i;
     const int64_t stride = PartialFloats(job.kv.head_dim);
-    for (; i + 4 <= num_queries; i += 4) Queries<4>(job, q + i, pages, counts + i, partials + i * stride);
-    switch (num_queries - i) {
-      case 3:
-        return Queries<3>(job, q + i, pages, counts + i, partials + i * stride);
-      case 2:
-        return Queries<2>(job, q + i, pages, counts + i, partials + i * stride);
-      case 1:
-        return Queries<1>(job, q + i, pages, counts + i, partials + i * stride);
-      default:
-        return;
+    // As few groups as possible, of nearly equal size: a group of one uses the registers badly.
+    for (int64_t size; i < num_queries; i += size) {
+      const int64_t left = num_queries - i, groups = (left + L::kQueriesAtOnce - 1) / L::kQueriesAtOnce;
+      size = (left + groups - 1) / groups;
+      QueriesOf<L::kQueriesAtOnce>(size, job, q + i, pages, counts + i, partials + i * stride);
     }
   }
 };

@@ -48,7 +48,8 @@ void CpuBackend::DoAttention(const AttentionArgs& args) {
                             .out = args.out.as<float>(),
                             .query_heads = args.q.dim(1),
                             .pool = args.pages.data(),
-                            .kv = args.kv};
+                            .kv = args.kv,
+                            .page_bytes = args.kv.page_bytes()};
   const int64_t num_tiles = int64_t(tiles_.size());
   const auto block_floats = [&](const AttentionTile& tile) {
     return tile.num_queries() * PartialFloats(args.kv.head_dim);

@@ -47,7 +47,7 @@ struct AttentionTile {
   int64_t num_blocks() const { return (Visible(rows - 1) + kAttentionBlockSlots - 1) / kAttentionBlockSlots; }
   int64_t num_queries() const { return rows * heads; }
 };
-constexpr int64_t kMaxTileQueries = 16;
+constexpr int64_t kMaxTileQueries = 20;
 
 // What all tiles of one call share.
 struct AttentionJob {
@@ -56,6 +56,7 @@ struct AttentionJob {
   int64_t query_heads;
   const std::byte* pool;  // pages
   KvLayout kv;
+  int64_t page_bytes;  // kv.page_bytes(), which is too slow to ask for every page
 };
 
 // The result of one block for one query, [head_dim + 32] floats: the weighted sum of V, 16 lanes of the sum of weights,

@@ -13,8 +13,9 @@ namespace winnow::cpu {
 
 struct PlainLanes {
   static constexpr const char* kName = "plain";
-  // Activation rows per pass over the weights: no registers to fill here, and less to compile.
+  // Activation rows and queries per pass over weights and pages: no registers to fill here, and less to compile.
   static constexpr int kRowsAtOnce = 1;
+  static constexpr int kQueriesAtOnce = 1;
 
   struct Float {
     float v[16];

@@ -110,19 +110,21 @@ struct MatMulKernel {
     }
   }
 
+  // Groups of M rows, then what is left in one smaller group. Rows of a group share the weights they unpack; how rows
+  // are grouped changes no bit.
+  template <int M>
+  static void RowGroups(const MatMulJob& job, int64_t tile_row, int64_t begin, int64_t end) {
+    for (; begin + M <= end; begin += M) AnyRows<M>(job, tile_row, begin);
+    if constexpr (M > 1) RowGroups<M - 1>(job, tile_row, begin, end);
+  }
+
   static void Run(const MatMulJob& job, int64_t tile_begin, int64_t tile_end) {
     const int64_t row_bytes = job.blocks * kInputsPerBlock * int64_t(sizeof(Input));
     const int64_t chunk = std::max<int64_t>(4, kActivationChunkBytes / row_bytes / 4 * 4);
     for (int64_t begin = 0; begin < job.rows; begin += chunk) {
       const int64_t end = std::min(job.rows, begin + chunk);
       for (int64_t t = tile_begin; t < tile_end; ++t) {
-        // Rows of a group share the weights they unpack; how rows are grouped changes no bit.
-        int64_t row = begin;
-        if constexpr (L::kRowsAtOnce == 4) {
-          for (; row + 4 <= end; row += 4) AnyRows<4>(job, t, row);
-          if (row + 2 <= end) AnyRows<2>(job, t, row), row += 2;
-        }
-        for (; row < end; ++row) AnyRows<1>(job, t, row);
+        RowGroups<L::kRowsAtOnce>(job, t, begin, end);
       }
     }
   }
