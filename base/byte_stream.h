@@ -1,5 +1,5 @@
-// Plain data to bytes and back, for what ranks of one build send each other (host byte order, no versioning). Lengths are
-// checked on reading; a mismatch is a programmer mistake, since both ends are the same program.
+// Plain data to bytes and back, for what ranks of one build send each other (host byte order, no versioning). Lengths
+// are checked on reading; a mismatch is a programmer mistake, since both ends are the same program.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace winnow {
 class ByteWriter {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void Write(const T& value) {
     const auto* bytes = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), bytes, bytes + sizeof(T));
   }
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void WriteAll(std::span<const T> values) {
     Write(uint64_t(values.size()));
     const auto bytes = std::as_bytes(values);
@@ -42,15 +42,13 @@ class ByteReader {
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-  T Read() {
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T> T Read() {
     T value;
     std::memcpy(&value, Next(sizeof(T)), sizeof(T));
     return value;
   }
   template <class T>
-    requires std::is_arithmetic_v<T>
-  std::vector<T> ReadAll() {
+  requires std::is_arithmetic_v<T> std::vector<T> ReadAll() {
     const auto count = size_t(Read<uint64_t>());
     std::vector<T> values(count);
     if (count > 0) std::memcpy(values.data(), Next(count * sizeof(T)), count * sizeof(T));

@@ -8,8 +8,8 @@
 
 namespace winnow {
 
-// Every local head of `cache` keeps `request.eviction.budget` slots. No collective: the policies so far either decide per
-// head or score by positions alone, which are the same on every rank.
+// Every local head of `cache` keeps `request.eviction.budget` slots. No collective: the policies so far either decide
+// per head or score by positions alone, which are the same on every rank.
 void EvictToBudget(const EvictionPolicy& policy, const Request& request, SequenceCache& cache);
 
 }  // namespace winnow

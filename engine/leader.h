@@ -1,5 +1,5 @@
-// Rank 0's loop: plans steps, sends them to the workers, executes them itself, and hands tokens and results to the front.
-// Engine thread only; collective with RunWorker on all other ranks.
+// Rank 0's loop: plans steps, sends them to the workers, executes them itself, and hands tokens and results to the
+// front. Engine thread only; collective with RunWorker on all other ranks.
 #pragma once
 
 #include <functional>

@@ -15,8 +15,8 @@ void AddSince(const CollectiveCounters& before, const CollectiveCounters& now, C
   sum->payload_bytes += now.payload_bytes - before.payload_bytes;
 }
 
-// Adds one kept set to a running hash. Linear in the shard hashes, so that the sums over ranks agree for any split; the odd
-// factor tells evictions apart.
+// Adds one kept set to a running hash. Linear in the shard hashes, so that the sums over ranks agree for any split; the
+// odd factor tells evictions apart.
 void AddKeptSet(const SequenceCache& cache, uint64_t* hash) {
   *hash += cache.KeptHash() * (Mix64(uint64_t(cache.evictions())) | 1);
 }
@@ -80,8 +80,7 @@ Result<SequenceReport> ModelRunner::Finish(int64_t request_id) {
   report.request_id = request_id;
   report.tokens_seen = sequence.cache.tokens_seen();
   report.evictions = sequence.cache.evictions();
-  report.full_entries =
-      report.tokens_seen * transformer_.config().num_layers * transformer_.config().num_kv_heads;
+  report.full_entries = report.tokens_seen * transformer_.config().num_layers * transformer_.config().num_kv_heads;
   for (const Share& share : shares) {
     report.kept_hash += share.kept_hash;
     report.kept_entries += share.kept_entries;
@@ -176,8 +175,8 @@ Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
   for (const StepItem& item : plan.items) {
     const Sequence& sequence = Find(item.request_id);
     const SequenceCache& cache = sequence.cache;
-    state.lengths = HashWords({state.lengths, uint64_t(cache.tokens_seen()), uint64_t(cache.max_length()),
-                               uint64_t(cache.evictions())});
+    state.lengths = HashWords(
+        {state.lengths, uint64_t(cache.tokens_seen()), uint64_t(cache.max_length()), uint64_t(cache.evictions())});
     if (sequence.policy->scope() == EvictionScope::kHead) continue;
     for (int32_t position : cache.head(0, 0).positions) {
       state.shared_kept = HashWords({state.shared_kept, uint64_t(uint32_t(position))});

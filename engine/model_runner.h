@@ -1,5 +1,5 @@
-// Executes step plans on one rank: appends, runs the model, samples, evicts. Every rank of a group has one and gives it the
-// same plans; what comes back is the same on all of them. Engine thread only; collective.
+// Executes step plans on one rank: appends, runs the model, samples, evicts. Every rank of a group has one and gives it
+// the same plans; what comes back is the same on all of them. Engine thread only; collective.
 #pragma once
 
 #include <map>
@@ -27,8 +27,8 @@ struct StepResult {
 
 // What this rank's runner has done so far; for the `work` part of results.
 struct RunnerCounters {
-  int64_t steps = 0;        // that ran the model
-  int64_t rows = 0;         // token rows
+  int64_t steps = 0;  // that ran the model
+  int64_t rows = 0;   // token rows
   int64_t sampled_rows = 0;
   CollectiveCounters forward, sampling;
 };
@@ -38,7 +38,8 @@ class ModelRunner {
   // All must outlive the runner. check_ranks: compare states after every step.
   ModelRunner(Transformer& transformer, PagePool& pool, Communicator& communicator, bool check_ranks);
 
-  // A failure here (ranks disagree, no memory for work space) ends the run: it is the same on all ranks, or names the rank.
+  // A failure here (ranks disagree, no memory for work space) ends the run: it is the same on all ranks, or names the
+  // rank.
   Result<StepResult> Execute(const StepPlan& plan);
 
   const RunnerCounters& counters() const { return counters_; }

@@ -1,5 +1,5 @@
-// --check-ranks: after every step, all ranks compare what must be the same on each of them, and stop with the rank and the
-// step where it is not. One all-gather of 24 bytes a step. Collective.
+// --check-ranks: after every step, all ranks compare what must be the same on each of them, and stop with the rank and
+// the step where it is not. One all-gather of 24 bytes a step. Collective.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace winnow {
 
 // Hashes of a rank's replicated state after a step.
 struct RankState {
-  uint64_t tokens = 0;      // sampled tokens of the step, in order
-  uint64_t lengths = 0;     // tokens seen, slots held and evictions of every sequence
+  uint64_t tokens = 0;       // sampled tokens of the step, in order
+  uint64_t lengths = 0;      // tokens seen, slots held and evictions of every sequence
   uint64_t shared_kept = 0;  // kept positions of policies whose heads all keep the same ones
 };
 

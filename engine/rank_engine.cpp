@@ -23,8 +23,7 @@ Result<std::unique_ptr<RankEngine>> RankEngine::Make(const GgufFile& file, const
   WINNOW_ASSIGN_OR_RETURN(engine->backend_, MakeBackend(options));
   WINNOW_ASSIGN_OR_RETURN(const ShardPlan plan, MakeShardPlan(ShardDimsOf(config), communicator.size()));
   const int rank = communicator.rank();
-  WINNOW_ASSIGN_OR_RETURN(ModelWeights weights,
-                          LoadWeights(file, config, plan, rank, *engine->backend_, progress));
+  WINNOW_ASSIGN_OR_RETURN(ModelWeights weights, LoadWeights(file, config, plan, rank, *engine->backend_, progress));
   const KvLayout layout{config.head_dim, options.kv_cache_dtype};
   const int64_t pages_per_head = (options.pool_slots + kPageSlots - 1) / kPageSlots;
   const int64_t num_pages = pages_per_head * config.num_layers * plan.kv_heads[size_t(rank)].size();

@@ -44,7 +44,8 @@ class RankEngine {
 
   ModelRunner& runner() { return *runner_; }
   const Backend& backend() const { return *backend_; }
-  const PagePool& pool() const { return *pool_; }
+  PagePool& pool() { return *pool_; }
+  Transformer& transformer() { return *transformer_; }
   WorkReport GatherWork();
 
  private:

@@ -30,9 +30,12 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked) {
 
 std::string Name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kError: return "error";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kError:
+      return "error";
   }
   return "";
 }

@@ -12,9 +12,9 @@
 namespace winnow {
 
 struct SchedulerLimits {
-  int64_t max_num_seqs = 8;                // sequences that run at the same time
-  int64_t max_num_batched_tokens = 512;    // token rows of a step
-  int64_t pool_slots = 0;                  // slots per layer and KV head that the page pool holds
+  int64_t max_num_seqs = 8;              // sequences that run at the same time
+  int64_t max_num_batched_tokens = 512;  // token rows of a step
+  int64_t pool_slots = 0;                // slots per layer and KV head that the page pool holds
 };
 
 class Scheduler {

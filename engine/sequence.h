@@ -26,10 +26,10 @@ struct SequenceReport {
   int64_t request_id = 0;
   int64_t tokens_seen = 0;
   int64_t evictions = 0;
-  int64_t kept_entries = 0;     // slots held at the end, over layers and KV heads
+  int64_t kept_entries = 0;  // slots held at the end, over layers and KV heads
   int64_t evicted_entries = 0;
-  int64_t full_entries = 0;     // what a full cache would hold: tokens seen * layers * KV heads
-  int64_t pages_freed = 0;      // by evictions
+  int64_t full_entries = 0;  // what a full cache would hold: tokens seen * layers * KV heads
+  int64_t pages_freed = 0;   // by evictions
   std::vector<int64_t> peak_bytes_per_rank;
   uint64_t kept_hash = 0;  // of every kept set, after each eviction and at the end; the same for any rank count
 };

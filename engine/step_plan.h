@@ -1,6 +1,6 @@
-// One step of the group as plain data: the leader makes it, everyone executes it. Prefill, a chunk of a prefill and decode
-// are the same thing: the next tokens of a sequence. It carries no page ids (pages are private to a rank) and no sampled
-// tokens (every rank samples the same ones).
+// One step of the group as plain data: the leader makes it, everyone executes it. Prefill, a chunk of a prefill and
+// decode are the same thing: the next tokens of a sequence. It carries no page ids (pages are private to a rank) and no
+// sampled tokens (every rank samples the same ones).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The loop of every rank but the leader's: receive a plan, execute it, until the plan says stop. Engine thread; collective.
+// The loop of every rank but the leader's: receive a plan, execute it, until the plan says stop. Engine thread;
+// collective.
 #pragma once
 
 #include "base/status.h"

@@ -25,7 +25,9 @@ struct Front {
   std::vector<Completion> completions;  // by request id
 };
 
-void Note(const std::string& line) { fmt::print(stderr, "winnow: {}\n", line); }
+void Note(const std::string& line) {
+  fmt::print(stderr, "winnow: {}\n", line);
+}
 
 Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config, Front* front) {
   WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(file));
@@ -91,8 +93,7 @@ class TextPrinter {
 
 Status RunLeader(const GenerateOptions& options, Front* front, RankEngine& engine, Communicator& communicator,
                  int64_t pool_slots) {
-  Leader leader(engine.runner(), communicator,
-                {options.max_num_seqs, options.max_num_batched_tokens, pool_slots});
+  Leader leader(engine.runner(), communicator, {options.max_num_seqs, options.max_num_batched_tokens, pool_slots});
   for (const Request& request : front->prepared.requests) WINNOW_RETURN_IF_ERROR(leader.Submit(request));
   front->completions.resize(front->prepared.requests.size());
   TextPrinter printer(*front, !options.json);
@@ -121,8 +122,8 @@ void Report(const GenerateOptions& options, const Front& front, const RunSummary
 Status FirstError(const Front& front) {
   for (const Completion& completion : front.completions) {
     if (!completion.error.ok()) {
-      return Status(completion.error.code(), "request " + std::to_string(completion.request_id) + ": " +
-                                                 completion.error.message());
+      return Status(completion.error.code(),
+                    "request " + std::to_string(completion.request_id) + ": " + completion.error.message());
     }
   }
   return OkStatus();
@@ -163,8 +164,8 @@ Status RunGenerate(const GenerateOptions& options, Communicator& communicator) {
   if (is_front) {
     uint64_t total = 0;
     for (const GgufTensor& tensor : file->tensors()) total += uint64_t(tensor.num_bytes);
-    bar = std::make_unique<ProgressBar>(ForStandardError(
-        {.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
+    bar = std::make_unique<ProgressBar>(
+        ForStandardError({.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
   }
   auto engine = RankEngine::Make(*file, *config, ToEngineOptions(options, threads, pool_slots), communicator,
                                  [&](int64_t done, int64_t) {

@@ -7,8 +7,8 @@
 
 namespace winnow {
 
-// Text goes to standard output as it comes (rank 0); the table, notes and progress too, or to standard error with --json.
-// The Status is the same on all ranks.
+// Text goes to standard output as it comes (rank 0); the table, notes and progress too, or to standard error with
+// --json. The Status is the same on all ranks.
 Status RunGenerate(const GenerateOptions& options, Communicator& communicator);
 
 }  // namespace winnow

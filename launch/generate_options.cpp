@@ -46,8 +46,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       ->capture_default_str();
   command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported");
   command.add_flag("--ignore-eos", o->ignore_eos, "go on after an end-of-text token");
-  command.add_option("--kv-eviction", o->eviction.policy, "policy: full, streaming-llm, random")
-      ->capture_default_str();
+  command.add_option("--kv-eviction", o->eviction.policy, "policy: full, streaming-llm, random")->capture_default_str();
   command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
   command.add_option("--kv-interval", o->eviction.interval, "evict when a head holds budget + interval tokens")
       ->capture_default_str();
@@ -58,17 +57,20 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   command.add_option("--kv-cache-dtype", o->kv_cache_dtype, "bf16 or f32")->capture_default_str();
   command.add_option("--max-model-len,--context-length,-c,--ctx-size", o->max_model_len,
                      "tokens of prompt and answer; default: the model's context");
-  command.add_option("--max-num-seqs,--max-running-requests,--parallel", o->max_num_seqs,
-                     "prompts worked on at the same time")
+  command
+      .add_option("--max-num-seqs,--max-running-requests,--parallel", o->max_num_seqs,
+                  "prompts worked on at the same time")
       ->capture_default_str();
-  command.add_option("--max-num-batched-tokens,--chunked-prefill-size", o->max_num_batched_tokens,
-                     "token rows of one step; longer prompts are read in chunks")
+  command
+      .add_option("--max-num-batched-tokens,--chunked-prefill-size", o->max_num_batched_tokens,
+                  "token rows of one step; longer prompts are read in chunks")
       ->capture_default_str();
   command.add_option("-t,--threads", o->threads, "threads per rank; default: the rank's share of its host's cores");
   command.add_option("--tp,--tensor-parallel-size,--tp-size", o->tensor_parallel_size,
                      "ranks; must equal the number that was launched");
-  command.add_option("--numerics", o->numerics,
-                     "exact: the same bits for any rank count, batch and chunking; fast: float sums")
+  command
+      .add_option("--numerics", o->numerics,
+                  "exact: the same bits for any rank count, batch and chunking; fast: float sums")
       ->capture_default_str();
   command.add_option("--backend", o->backend, "cpu; for tests: guard, reference, reference-float")
       ->capture_default_str();

@@ -19,9 +19,9 @@ struct GenerateOptions {
   std::string model_path;
   std::optional<std::string> prompt, prompt_file, prompts_file;  // exactly one
   int64_t max_tokens = 128;
-  SamplingParams sampling;              // seed: see has_seed
-  std::optional<uint64_t> seed;         // none: drawn, and reported
-  EvictionSettings eviction;            // as asked; ResolveEviction comes later
+  SamplingParams sampling;       // seed: see has_seed
+  std::optional<uint64_t> seed;  // none: drawn, and reported
+  EvictionSettings eviction;     // as asked; ResolveEviction comes later
   std::optional<int64_t> max_model_len;
   std::string numerics = "exact";
   std::string kv_cache_dtype = "bf16";

@@ -12,7 +12,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double PerSecond(int64_t count, double seconds) { return seconds > 0 ? double(count) / seconds : 0; }
+double PerSecond(int64_t count, double seconds) {
+  return seconds > 0 ? double(count) / seconds : 0;
+}
 
 Json CountersJson(const CollectiveCounters& counters) {
   return {{"calls", counters.calls}, {"payload_bytes", counters.payload_bytes}};
@@ -52,7 +54,9 @@ Json KvJson(const Request& request, const SequenceReport& kv, const RunSummary& 
 }
 
 // A line of the table; thousands are grouped, which is why numbers come as text.
-std::string Line(std::string_view name, const std::string& value) { return fmt::format("  {:<24} {}\n", name, value); }
+std::string Line(std::string_view name, const std::string& value) {
+  return fmt::format("  {:<24} {}\n", name, value);
+}
 
 std::string Grouped(int64_t number) {
   std::string digits = std::to_string(number);
@@ -68,7 +72,9 @@ std::string PerRank(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-std::string Hex(uint64_t value) { return fmt::format("{:016x}", value); }
+std::string Hex(uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
 
 std::string HexTokenHash(const std::vector<int32_t>& token_ids) {
   uint64_t hash = 0;
@@ -89,9 +95,12 @@ Json CompletionJson(const Request& request, const Completion& completion, const 
   json["usage"] = {{"prompt_tokens", request.prompt.size()},
                    {"completion_tokens", generated},
                    {"total_tokens", int64_t(request.prompt.size()) + generated}};
-  json["sampling"] = {{"temperature", request.sampling.temperature}, {"top_k", request.sampling.top_k},
-                      {"top_p", request.sampling.top_p},             {"min_p", request.sampling.min_p},
-                      {"seed", request.sampling.seed},               {"choice_index", request.choice_index}};
+  json["sampling"] = {{"temperature", request.sampling.temperature},
+                      {"top_k", request.sampling.top_k},
+                      {"top_p", request.sampling.top_p},
+                      {"min_p", request.sampling.min_p},
+                      {"seed", request.sampling.seed},
+                      {"choice_index", request.choice_index}};
   json["kv"] = KvJson(request, completion.kv, run);
   json["hash"] = {{"tokens", HexTokenHash(completion.token_ids)}, {"kept", Hex(completion.kv.kept_hash)}};
   json["timing"] = {
@@ -100,12 +109,9 @@ Json CompletionJson(const Request& request, const Completion& completion, const 
       {"prefill_tokens_per_second", PerSecond(int64_t(request.prompt.size()), completion.prefill_seconds)},
       {"decode_tokens_per_second", PerSecond(generated - 1, completion.decode_seconds)}};
   json["work"] = WorkJson(run.work);
-  json["run"] = {{"model", run.config.name},
-                 {"ranks", run.num_ranks},
-                 {"threads_per_rank", run.threads_per_rank},
-                 {"backend", run.backend},
-                 {"communicator", run.communicator},
-                 {"numerics", run.numerics}};
+  json["run"] = {
+      {"model", run.config.name}, {"ranks", run.num_ranks},           {"threads_per_rank", run.threads_per_rank},
+      {"backend", run.backend},   {"communicator", run.communicator}, {"numerics", run.numerics}};
   return json;
 }
 
@@ -141,15 +147,15 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
   const double share = full > 0 ? 100.0 * double(kept) / double(full) : 100.0;
   std::string table;
   table += Line("model", run.config.name);
-  table += Line("ranks x threads", fmt::format("{} x {} ({}, {})", run.num_ranks, run.threads_per_rank,
-                                               run.communicator, run.backend));
+  table += Line("ranks x threads",
+                fmt::format("{} x {} ({}, {})", run.num_ranks, run.threads_per_rank, run.communicator, run.backend));
   table += Line("numerics", run.numerics);
   table += Line("policy", same ? eviction.policy : "per request");
   table += Line("budget", budget);
   table += Line("prefill", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(prompt_tokens),
                                        PerSecond(prompt_tokens, prefill_seconds)));
-  table += Line("decode", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(generated),
-                                      PerSecond(decoded, decode_seconds)));
+  table +=
+      Line("decode", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(generated), PerSecond(decoded, decode_seconds)));
   table += Line("KV entries full", Grouped(full));
   table += Line("KV entries kept", fmt::format("{} ({:.1f} %)", Grouped(kept), share));
   table += Line("KV entries evicted", Grouped(evicted));

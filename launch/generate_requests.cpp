@@ -43,10 +43,9 @@ Status TakeNumber(const Json& value, T* out) {
     if (!value.is_boolean()) return InvalidArgument("expected true or false, found " + value.dump());
     *out = value.get<bool>();
   } else if constexpr (std::is_integral_v<T>) {
-    const bool fits = value.is_number_unsigned()
-                          ? value.get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
-                          : value.is_number_integer() && !std::is_unsigned_v<T> &&
-                                value.get<int64_t>() >= int64_t(std::numeric_limits<T>::min());
+    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
+                                                 : value.is_number_integer() && !std::is_unsigned_v<T> &&
+                                                       value.get<int64_t>() >= int64_t(std::numeric_limits<T>::min());
     if (!fits) return InvalidArgument("expected a whole number in range, found " + value.dump());
     *out = value.get<T>();
   } else {
@@ -144,8 +143,8 @@ Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const M
   PreparedRequests prepared;
   prepared.context = options.max_model_len.value_or(config.max_context);
   if (prepared.context > config.max_context) {
-    prepared.notes.push_back("--max-model-len " + std::to_string(prepared.context) + " is above the model's context of " +
-                             std::to_string(config.max_context) +
+    prepared.notes.push_back("--max-model-len " + std::to_string(prepared.context) +
+                             " is above the model's context of " + std::to_string(config.max_context) +
                              ": good for memory and speed, not for the quality of the text");
   }
   WINNOW_ASSIGN_OR_RETURN(const std::vector<Asked> prompts, ReadPrompts(options));

@@ -14,9 +14,9 @@
 namespace winnow {
 
 struct PreparedRequests {
-  std::vector<Request> requests;    // ids 0, 1, ...
-  std::vector<std::string> notes;   // one line each, for standard error
-  int64_t context = 0;              // tokens of prompt and answer at most
+  std::vector<Request> requests;   // ids 0, 1, ...
+  std::vector<std::string> notes;  // one line each, for standard error
+  int64_t context = 0;             // tokens of prompt and answer at most
 };
 
 // InvalidArgument for empty, unreadable or non-UTF-8 prompts, prompts longer than the context, and bad numbers; the

@@ -38,7 +38,8 @@ std::vector<int> ValidRankCounts(const ModelConfig& config) {
 }
 
 Json Describe(const GgufFile& file) {
-  Json json = {{"path", file.path()}, {"format", fmt::format("GGUF v{}", file.version())},
+  Json json = {{"path", file.path()},
+               {"format", fmt::format("GGUF v{}", file.version())},
                {"file_bytes", file.num_file_bytes()}};
   for (const auto& [key, value] : file.metadata()) json["metadata"][key] = ValueJson(file, key, value);
   std::map<std::string, std::pair<int64_t, int64_t>> types;  // tensors, bytes
@@ -46,10 +47,8 @@ Json Describe(const GgufFile& file) {
     auto& [count, bytes] = types[std::string(Name(tensor.dtype))];
     ++count;
     bytes += tensor.num_bytes;
-    json["tensors"].push_back({{"name", tensor.name},
-                               {"dtype", Name(tensor.dtype)},
-                               {"shape", tensor.shape},
-                               {"bytes", tensor.num_bytes}});
+    json["tensors"].push_back(
+        {{"name", tensor.name}, {"dtype", Name(tensor.dtype)}, {"shape", tensor.shape}, {"bytes", tensor.num_bytes}});
   }
   for (const auto& [name, sums] : types) {
     json["tensor_types"][name] = {{"tensors", sums.first}, {"bytes", sums.second}};
@@ -58,12 +57,12 @@ Json Describe(const GgufFile& file) {
 }
 
 void AddConfig(const ModelConfig& config, Json* json) {
-  (*json)["config"] = {{"architecture", config.architecture}, {"name", config.name},
-                       {"layers", config.num_layers},         {"hidden_size", config.hidden_size},
+  (*json)["config"] = {{"architecture", config.architecture},   {"name", config.name},
+                       {"layers", config.num_layers},           {"hidden_size", config.hidden_size},
                        {"query_heads", config.num_query_heads}, {"kv_heads", config.num_kv_heads},
-                       {"head_dim", config.head_dim},         {"ffn_size", config.ffn_size},
-                       {"vocab_size", config.vocab_size},     {"context", config.max_context},
-                       {"rope_theta", config.rope_theta},     {"tied_embeddings", config.tied_embeddings}};
+                       {"head_dim", config.head_dim},           {"ffn_size", config.ffn_size},
+                       {"vocab_size", config.vocab_size},       {"context", config.max_context},
+                       {"rope_theta", config.rope_theta},       {"tied_embeddings", config.tied_embeddings}};
   // K and V of one token over all layers and KV heads, two bytes an element (bf16).
   (*json)["kv_bytes_per_token"] = int64_t(4) * config.num_layers * config.num_kv_heads * config.head_dim;
   (*json)["valid_rank_counts"] = ValidRankCounts(config);

@@ -7,8 +7,8 @@
 
 namespace winnow {
 
-// Prints metadata, tensors and the resolved configuration. BadFile if the file is no model that winnow can run; what could
-// be read has then been printed.
+// Prints metadata, tensors and the resolved configuration. BadFile if the file is no model that winnow can run; what
+// could be read has then been printed.
 Status InspectFile(const std::string& path, bool json);
 
 }  // namespace winnow

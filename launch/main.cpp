@@ -15,7 +15,9 @@
 namespace winnow {
 namespace {
 
-int ExitCode(const Status& status) { return int(status.code()); }
+int ExitCode(const Status& status) {
+  return int(status.code());
+}
 
 void PrintError(const Status& status) {
   if (!status.ok()) fmt::print(stderr, "winnow: {}\n", status.message());
@@ -81,4 +83,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace winnow
 
-int main(int argc, char** argv) { return winnow::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return winnow::Main(argc, argv);
+}

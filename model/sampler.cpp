@@ -50,7 +50,9 @@ Candidate LargestLogit(std::span<const float> logits, int32_t first_id) {
   return best;
 }
 
-int64_t MassOf(float exponential) { return int64_t(std::nearbyint(double(exponential) * kProbabilitySteps)); }
+int64_t MassOf(float exponential) {
+  return int64_t(std::nearbyint(double(exponential) * kProbabilitySteps));
+}
 
 // One sampled row's tokens on this rank, after the temperature.
 struct Shard {
@@ -63,7 +65,8 @@ struct Shard {
 
 Shard ScaleRow(size_t row, const SampleRow& request, float largest) {
   const size_t n = request.logits.size();
-  Shard shard{row, std::vector<float>(n), std::vector<uint32_t>(n), std::vector<int64_t>(n), std::vector<uint8_t>(n, 1)};
+  Shard shard{row, std::vector<float>(n), std::vector<uint32_t>(n), std::vector<int64_t>(n),
+              std::vector<uint8_t>(n, 1)};
   for (size_t i = 0; i < n; ++i) {
     shard.scaled[i] = (request.logits[i] - largest) / request.params.temperature;
     shard.keys[i] = OrderedKey(shard.scaled[i]);
@@ -198,7 +201,8 @@ std::vector<SampledToken> Sample(Communicator& communicator, int32_t first_id, s
 
   std::vector<Shard> shards;
   for (size_t r = 0; r < rows.size(); ++r) {
-    if (!largest[r].not_finite && rows[r].params.temperature > 0) shards.push_back(ScaleRow(r, rows[r], largest[r].logit));
+    if (!largest[r].not_finite && rows[r].params.temperature > 0)
+      shards.push_back(ScaleRow(r, rows[r], largest[r].logit));
   }
   std::vector<Candidate> chosen = largest;
   if (!shards.empty()) {

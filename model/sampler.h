@@ -1,6 +1,6 @@
 // Chooses tokens from logits that are sharded over ranks by vocabulary rows. Every rank gets the same token: all that
-// crosses ranks is a maximum, an integer sum or a merge by (value, id), so any split of the vocabulary gives the same bits.
-// Collective; engine thread.
+// crosses ranks is a maximum, an integer sum or a merge by (value, id), so any split of the vocabulary gives the same
+// bits. Collective; engine thread.
 #pragma once
 
 #include <cstdint>

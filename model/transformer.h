@@ -22,8 +22,8 @@
 
 namespace winnow {
 
-// How sums that cross ranks are formed. kExact: integers, contracts E1-E5. kFast: float sums over whatever this rank has;
-// gives E1-E4 up, but all ranks of one run still hold the same bits.
+// How sums that cross ranks are formed. kExact: integers, contracts E1-E5. kFast: float sums over whatever this rank
+// has; gives E1-E4 up, but all ranks of one run still hold the same bits.
 enum class Numerics { kExact, kFast };
 
 // One step's rows; rows of one sequence are consecutive. All spans have one element a row, but for logit_rows.

@@ -14,8 +14,8 @@ std::vector<int64_t> RowsOf(Range range) {
   return rows;
 }
 
-// File rows of the heads in `heads`, in half-split order. GGUF files of the llama family keep the rows of Q and K with the
-// two halves of a head interleaved (row 2 i + s is dimension i of half s).
+// File rows of the heads in `heads`, in half-split order. GGUF files of the llama family keep the rows of Q and K with
+// the two halves of a head interleaved (row 2 i + s is dimension i of half s).
 std::vector<int64_t> HeadRows(Range heads, int64_t head_dim, bool interleaved) {
   std::vector<int64_t> rows;
   for (int64_t head = heads.begin; head < heads.end; ++head) {
@@ -27,7 +27,9 @@ std::vector<int64_t> HeadRows(Range heads, int64_t head_dim, bool interleaved) {
   return rows;
 }
 
-Range Scale(Range range, int64_t factor) { return {range.begin * factor, range.end * factor}; }
+Range Scale(Range range, int64_t factor) {
+  return {range.begin * factor, range.end * factor};
+}
 
 // Reads the tensors of one model for one rank, counting file bytes for the progress report.
 class Loader {
@@ -40,12 +42,9 @@ class Loader {
   // Chosen rows; all columns, or the range `columns`.
   Status Matrix(const std::string& name, std::vector<int64_t> rows, Range columns, std::unique_ptr<Weight>* out) {
     WINNOW_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.GetTensor(name));
-    WeightSource source{tensor->dtype,
-                        std::as_bytes(std::span(tensor->data, size_t(tensor->num_bytes))),
-                        tensor->shape[0],
-                        std::move(rows),
-                        columns.begin,
-                        columns.end};
+    WeightSource source{tensor->dtype,    std::as_bytes(std::span(tensor->data, size_t(tensor->num_bytes))),
+                        tensor->shape[0], std::move(rows),
+                        columns.begin,    columns.end};
     WINNOW_ASSIGN_OR_RETURN(*out, backend_.Pack(source));
     Report(*tensor);
     return OkStatus();
@@ -83,14 +82,13 @@ Status LoadLayer(Loader& loader, const ModelConfig& config, const ShardPlan& pla
   const bool interleaved = config.permuted_qk_rows;
   WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_norm.weight", &layer->attention_norm));
   WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "ffn_norm.weight", &layer->ffn_norm));
-  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_q.weight", HeadRows(query_heads, head_dim, interleaved), hidden,
-                                       &layer->q));
+  WINNOW_RETURN_IF_ERROR(
+      loader.Matrix(prefix + "attn_q.weight", HeadRows(query_heads, head_dim, interleaved), hidden, &layer->q));
   WINNOW_RETURN_IF_ERROR(
       loader.Matrix(prefix + "attn_k.weight", HeadRows(kv_heads, head_dim, interleaved), hidden, &layer->k));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_v.weight", RowsOf(Scale(kv_heads, head_dim)), hidden, &layer->v));
   WINNOW_RETURN_IF_ERROR(
-      loader.Matrix(prefix + "attn_v.weight", RowsOf(Scale(kv_heads, head_dim)), hidden, &layer->v));
-  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_output.weight", RowsOf(hidden), Scale(query_heads, head_dim),
-                                       &layer->output));
+      loader.Matrix(prefix + "attn_output.weight", RowsOf(hidden), Scale(query_heads, head_dim), &layer->output));
   WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_gate.weight", RowsOf(ffn), hidden, &layer->gate));
   WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_up.weight", RowsOf(ffn), hidden, &layer->up));
   return loader.Matrix(prefix + "ffn_down.weight", RowsOf(hidden), ffn, &layer->down);

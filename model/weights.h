@@ -1,5 +1,5 @@
-// One rank's shard of a model's weights, packed by its backend: own query and KV heads, FFN columns and vocabulary rows.
-// Read from a mapped file once; the file may be closed afterwards. Immutable after loading.
+// One rank's shard of a model's weights, packed by its backend: own query and KV heads, FFN columns and vocabulary
+// rows. Read from a mapped file once; the file may be closed afterwards. Immutable after loading.
 #pragma once
 
 #include <functional>
