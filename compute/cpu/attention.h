@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <type_traits>
 
 #include "base/exact_math.h"
 #include "compute/cpu/exp.h"
@@ -121,59 +122,80 @@ struct AttentionKernel {
     }
   }
 
-  // Q queries of a tile against one block, whose first page is pages[0].
+  // As many pages or groups of dimensions at once as give the eight chains that hide the latency of fma.
   template <int Q>
-  static void Queries(const AttentionJob& job, const float* const* q, const int32_t* pages, const int64_t* counts,
-                      float* partials) {
-    // As many pages or groups of dimensions at once as give the eight chains that hide the latency of fma.
-    constexpr int kAtOnce = L::kQueriesAtOnce == 1 ? 1 : Q == 1 ? 4 : Q == 2 ? 2 : 1;
-    const int64_t stride = PartialFloats(job.kv.head_dim);
-    alignas(64) float scores[Q * kAttentionBlockSlots];
-    const int64_t num_pages = (counts[Q - 1] + kPageSlots - 1) / kPageSlots;
+  static constexpr int kAtOnce = L::kQueriesAtOnce == 1 ? 1
+                                 : Q == 1               ? 4
+                                 : Q == 2               ? 2
+                                                        : 1;
+
+  // Scores of Q queries against the pages of one block.
+  template <int Q>
+  static void ScoreBlock(const AttentionJob& job, const float* const* q, const int32_t* pages, int64_t num_pages,
+                         float* scores) {
     int64_t p = 0;
-    for (; p + kAtOnce <= num_pages; p += kAtOnce) {
-      ScorePages<Q, kAtOnce>(job, q, pages + p, scores + kPageSlots * p);
+    for (; p + kAtOnce<Q> <= num_pages; p += kAtOnce<Q>) {
+      ScorePages<Q, kAtOnce<Q>>(job, q, pages + p, scores + kPageSlots * p);
     }
     for (; p < num_pages; ++p) ScorePages<Q, 1>(job, q, pages + p, scores + kPageSlots * p);
-    for (int m = 0; m < Q; ++m) {
-      Softmax(scores + m * kAttentionBlockSlots, counts[m], partials + m * stride + job.kv.head_dim);
-    }
+  }
+
+  // All dimensions of the weighted sum of values of one block for Q queries.
+  template <int Q>
+  static void WeighBlock(const AttentionJob& job, const int32_t* pages, const float* weights, const int64_t* counts,
+                         float* partials, int64_t stride) {
     int64_t dim = 0;
-    for (; dim + 16 * kAtOnce <= job.kv.head_dim; dim += 16 * kAtOnce) {
-      WeighValues<Q, kAtOnce>(job, pages, scores, counts, dim, partials, stride);
+    for (; dim + 16 * kAtOnce<Q> <= job.kv.head_dim; dim += 16 * kAtOnce<Q>) {
+      WeighValues<Q, kAtOnce<Q>>(job, pages, weights, counts, dim, partials, stride);
     }
     for (; dim < job.kv.head_dim; dim += 16) {
-      WeighValues<Q, 1>(job, pages, scores, counts, dim, partials, stride);
+      WeighValues<Q, 1>(job, pages, weights, counts, dim, partials, stride);
     }
   }
 
-  // Queries<size>, size <= Q.
-  template <int Q>
-  static void QueriesOf(int64_t size, const AttentionJob& job, const float* const* q, const int32_t* pages,
-                        const int64_t* counts, float* partials) {
-    if (size == Q) return Queries<Q>(job, q, pages, counts, partials);
-    if constexpr (Q > 1) QueriesOf<Q - 1>(size, job, q, pages, counts, partials);
+  // f(std::integral_constant<int, size>), size <= Q.
+  template <int Q, class F>
+  static void WithSize(int64_t size, F&& f) {
+    if (size == Q) return f(std::integral_constant<int, Q>());
+    if constexpr (Q > 1) WithSize<Q - 1>(size, f);
+  }
+
+  // f(size as a constant, first query) for as few groups of queries as possible, of nearly equal size: a group of one
+  // uses the registers badly.
+  template <class F>
+  static void ForGroups(int64_t begin, int64_t end, F&& f) {
+    for (int64_t i = begin, size; i < end; i += size) {
+      const int64_t groups = (end - i + L::kQueriesAtOnce - 1) / L::kQueriesAtOnce;
+      size = (end - i + groups - 1) / groups;
+      WithSize<L::kQueriesAtOnce>(size, [&](auto constant) { f(constant, i); });
+    }
   }
 
   static void AttendBlock(const AttentionJob& job, const AttentionTile& tile, int64_t block, float* partials) {
-    const int64_t first_slot = block * kAttentionBlockSlots, num_queries = tile.num_queries();
+    const int64_t first_slot = block * kAttentionBlockSlots, end = tile.num_queries();
+    const int64_t head_dim = job.kv.head_dim, stride = PartialFloats(head_dim);
     const int32_t* pages = tile.pages + block * kBlockPages;
+    alignas(64) float scores[kMaxTileQueries * kAttentionBlockSlots];
     const float* q[kMaxTileQueries];
     int64_t counts[kMaxTileQueries];
-    for (int64_t i = 0; i < num_queries; ++i) {
+    for (int64_t i = 0; i < end; ++i) {
       const int64_t r = i / tile.heads, head = tile.head + i % tile.heads;
-      q[i] = job.q + ((tile.row + r) * job.query_heads + head) * job.kv.head_dim;
+      q[i] = job.q + ((tile.row + r) * job.query_heads + head) * head_dim;
       counts[i] = std::min(tile.Visible(r) - first_slot, kAttentionBlockSlots);
     }
-    int64_t i = 0;
-    while (i < num_queries && counts[i] <= 0) ++i;
-    const int64_t stride = PartialFloats(job.kv.head_dim);
-    // As few groups as possible, of nearly equal size: a group of one uses the registers badly.
-    for (int64_t size; i < num_queries; i += size) {
-      const int64_t left = num_queries - i, groups = (left + L::kQueriesAtOnce - 1) / L::kQueriesAtOnce;
-      size = (left + groups - 1) / groups;
-      QueriesOf<L::kQueriesAtOnce>(size, job, q + i, pages, counts + i, partials + i * stride);
+    int64_t begin = 0;  // rows come in order, so those that do not see the block are the first
+    while (begin < end && counts[begin] <= 0) ++begin;
+    // All scores, then all sums: the block's keys, and then its values, stay in the first-level cache.
+    ForGroups(begin, end, [&](auto size, int64_t i) {
+      const int64_t num_pages = (counts[i + size - 1] + kPageSlots - 1) / kPageSlots;
+      ScoreBlock<size>(job, q + i, pages, num_pages, scores + i * kAttentionBlockSlots);
+    });
+    for (int64_t i = begin; i < end; ++i) {
+      Softmax(scores + i * kAttentionBlockSlots, counts[i], partials + i * stride + head_dim);
     }
+    ForGroups(begin, end, [&](auto size, int64_t i) {
+      WeighBlock<size>(job, pages, scores + i * kAttentionBlockSlots, counts + i, partials + i * stride, stride);
+    });
   }
 };
 

@@ -1,7 +1,6 @@
 #include "compute/cpu/cpu_backend.h"
 
-#include <atomic>
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -217,17 +216,27 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(int num_threads, const std::stri
   if (num_threads < 1) {
     return InvalidArgument("threads: expected at least 1, found " + std::to_string(num_threads));
   }
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const cpu::CpuKernels* chosen = nullptr;
-  if (kernels == "plain" || (kernels == "auto" && !has_avx2)) {
-    chosen = &cpu::PlainKernels();
-  } else if (kernels == "auto" || kernels == "avx2") {
-    if (!has_avx2) return InvalidArgument("kernels: avx2 was asked for, but this CPU does not have it");
-    chosen = &cpu::Avx2Kernels();
-  } else {
-    return InvalidArgument("kernels: expected auto, avx2 or plain, found \"" + kernels + "\"");
+  struct KernelSet {
+    const char* name;
+    bool runs_here;
+    const cpu::CpuKernels& (*get)();
+  };
+  // The best first.
+  const KernelSet sets[] = {
+      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), cpu::Avx2Kernels},
+      {"plain", true, cpu::PlainKernels},
+  };
+  std::string known = "auto";
+  for (const KernelSet& set : sets) {
+    if (kernels == set.name && !set.runs_here) {
+      return InvalidArgument("kernels: " + kernels + " was asked for, but this CPU does not have it");
+    }
+    if (kernels == set.name || (kernels == "auto" && set.runs_here)) {
+      return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(num_threads, set.get()));
+    }
+    known += std::string(", ") + set.name;
   }
-  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(num_threads, *chosen));
+  return InvalidArgument("kernels: expected one of " + known + "; found \"" + kernels + "\"");
 }
 
 }  // namespace winnow

@@ -14,9 +14,9 @@ struct Avx2Lanes {
   static constexpr const char* kName = "avx2";
   // Activation rows per pass over the weights: 8 registers of sums, the rest for weights and activations.
   static constexpr int kRowsAtOnce = 4;
-  // Queries per pass over keys and values: 10 registers of sums, enough chains to hide the latency of fma; 6 queries
-  // spill (scores: 83, 89 and 64 GFLOP/s for 4, 5 and 6).
-  static constexpr int kQueriesAtOnce = 5;
+  // Queries per pass over keys and values: 8 registers of sums, the chains that hide the latency of fma; 6 queries
+  // spill.
+  static constexpr int kQueriesAtOnce = 4;
 
   struct Float {
     __m256 a, b;

@@ -1,4 +1,4 @@
-// A matrix packed into tiles for the CPU kernels.
+// A matrix packed into tiles for the CPU kernels. Made by CpuBackend::Pack on the engine thread, then read-only.
 #pragma once
 
 #include "base/thread_pool.h"
