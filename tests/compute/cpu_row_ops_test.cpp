@@ -80,6 +80,16 @@ TEST_P(CpuRowOps, AddFixedPointHasTheBitsOfTheReference) {
   });
 }
 
+TEST_P(CpuRowOps, AddHasTheBitsOfTheReference) {
+  std::vector<float> x = RandomFloats(9, 30 * 200);
+  x[205] = kNaN, x[410] = kInfinity, x[411] = 1e-45f;
+  ExpectSameAsReference([&](Backend& b, DeviceTensors& t) {
+    const Tensor to = t.Floats({30, 200}, RandomFloats(10, 30 * 200));
+    b.Add(t.Floats({30, 200}, x), to);
+    return t.Get(to);
+  });
+}
+
 TEST_P(CpuRowOps, GatherRowsCopiesRows) {
   const std::vector<float> x = RandomFloats(8, 9 * 20);
   ExpectSameAsReference([&](Backend& b, DeviceTensors& t) {
