@@ -10,6 +10,7 @@ import argparse
 import numpy as np
 
 from reference_model import HEADER, GgufModel, LlamaCppModel, NumpyModel, TransformersModel, log_softmax, read_ids
+from rounded_model import RoundedModel
 
 DUMP_MAGIC = b"WNLOGIT1"
 
@@ -75,25 +76,36 @@ def main():
     parser.add_argument("--dump", help="the engine's logits of those ids")
     parser.add_argument("--llama-cpp", action="store_true", help="add a row for llama.cpp (llama-cpp-python)")
     parser.add_argument("--transformers", action="store_true", help="add a row for transformers in float32")
+    parser.add_argument(
+        "--roundings",
+        action="store_true",
+        help="add rows for transformers with int8 activations and 16-bit keys and values",
+    )
     parser.add_argument("--threads", type=int, default=2, help="threads of llama.cpp (default: %(default)s)")
     args = parser.parse_args()
-    if not (args.dump or args.llama_cpp or args.transformers):
-        parser.error("nothing to compare: give --dump, --llama-cpp or --transformers")
+    if not (args.dump or args.llama_cpp or args.transformers or args.roundings):
+        parser.error("nothing to compare: give --dump, --llama-cpp, --transformers or --roundings")
 
     sequences, vocab = read_ids(args.ids)
     gguf_model = GgufModel(args.model)
     if gguf_model.vocab != vocab:
         raise SystemExit(f"{args.ids}: expected a vocabulary of {gguf_model.vocab}, found {vocab}")
     engines = []  # Pairs: figures, and a function from (index, ids) to logits.
+    others = []
     if args.dump:
         dump = DumpModel(args.dump, sequences, vocab)
         engines.append((Figures(dump.name), lambda index, ids: dump.logits(index)))
     if args.llama_cpp:
-        llama = LlamaCppModel(args.model, args.threads, sequences.shape[1])
-        engines.append((Figures(llama.name), lambda index, ids: llama.logits(ids)))
+        others.append(LlamaCppModel(args.model, args.threads, sequences.shape[1]))
     if args.transformers:
-        transformers = TransformersModel(gguf_model)
-        engines.append((Figures(transformers.name), lambda index, ids: transformers.logits(ids)))
+        others.append(TransformersModel(gguf_model))
+    if args.roundings:
+        others.append(RoundedModel(gguf_model, kv_dtype="bfloat16"))
+        others.append(RoundedModel(gguf_model, int8_activations=True))
+        others.append(RoundedModel(gguf_model, int8_activations=True, kv_dtype="float16"))
+        others.append(RoundedModel(gguf_model, int8_activations=True, kv_dtype="bfloat16"))
+    for other in others:
+        engines.append((Figures(other.name), lambda index, ids, other=other: other.logits(ids)))
 
     reference = NumpyModel(gguf_model)
     for index, ids in enumerate(sequences):

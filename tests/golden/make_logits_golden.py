@@ -77,12 +77,13 @@ def main():
             full = logits[args.full_positions].astype("<f4")
             (out / "logits_full.bin").write_bytes(full_header + where.tobytes() + full.tobytes())
         if check is not None:
-            print(f"sequence {index}: largest difference to {check.name} {np.abs(logits - check.logits(ids)).max():.3e}")
+            largest = np.abs(logits - check.logits(ids)).max()
+            print(f"sequence {index}: largest difference to {check.name} {largest:.3e}")
     top_header = HEADER.pack(TOP_MAGIC, args.sequences, args.tokens, gguf_model.vocab, args.top)
     (out / "logits_top.bin").write_bytes(top_header + b"".join(records))
-    for name, source in [("model", args.model)] + [(n, out / n) for n in sorted(p.name for p in out.glob("logits_*.bin"))]:
-        data = Path(source).read_bytes()
-        print(f"{name}: {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}")
+    for path in [Path(args.model)] + [out / f"logits_{name}.bin" for name in ("ids", "top", "full")]:
+        data = path.read_bytes()
+        print(f"{path.name}: {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}")
 
 
 if __name__ == "__main__":
