@@ -5,8 +5,8 @@
 namespace winnow {
 namespace {
 
-// About 10 us of spinning covers the gap between two ops; after that the core is offered to others.
-constexpr int kSpinsBeforeYield = 2000;
+// About 10 us of spinning (30 ns a pause) covers the gap between two ops; after that the core is offered to others.
+constexpr int kSpinsBeforeYield = 300;
 
 void Pause(int& spins) {
   if (++spins < kSpinsBeforeYield) {

@@ -159,8 +159,8 @@ class ConfigReader {
                          std::to_string(other));
       }
     }
-    if (config->head_dim % 16 != 0) {
-      return file_.Bad("expected a head size that is a multiple of 16, found " + std::to_string(config->head_dim));
+    if (config->head_dim % 32 != 0) {  // one head is a segment of the exact sum, in whole blocks of 32
+      return file_.Bad("expected a head size that is a multiple of 32, found " + std::to_string(config->head_dim));
     }
     return OkStatus();
   }

@@ -17,7 +17,7 @@ struct ModelConfig {
   int num_layers = 0;
   int num_query_heads = 0;  // multiple of num_kv_heads
   int num_kv_heads = 0;
-  int head_dim = 0;  // multiple of 16
+  int head_dim = 0;  // multiple of 32
   int ffn_size = 0;  // multiple of 64
   int vocab_size = 0;
   int max_context = 0;  // tokens the model was trained for

@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int kHidden = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kFfn = 128, kLayers = 2;
+constexpr int kHidden = 128, kHeads = 4, kKvHeads = 2, kHeadDim = 32, kFfn = 128, kLayers = 2;
 
 // A model of two layers; every test changes one thing.
 struct TinyModel {
@@ -126,16 +126,16 @@ TEST(ModelConfig, FillsInWhatAFileMayLeaveOut) {
 TEST(ModelConfig, TakesAHeadSizeOfItsOwn) {
   const Result<ModelConfig> config = Read([](TinyModel* m) {
     for (const char* key : {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
-      m->sizes[std::string("llama.") + key] = 32;
+      m->sizes[std::string("llama.") + key] = 64;
     }
     for (auto& [name, shape] : m->tensors) {
-      if (name.ends_with("attn_q.weight")) shape = {kHidden, kHeads * 32};
-      if (name.ends_with("attn_k.weight") || name.ends_with("attn_v.weight")) shape = {kHidden, kKvHeads * 32};
-      if (name.ends_with("attn_output.weight")) shape = {kHeads * 32, kHidden};
+      if (name.ends_with("attn_q.weight")) shape = {kHidden, kHeads * 64};
+      if (name.ends_with("attn_k.weight") || name.ends_with("attn_v.weight")) shape = {kHidden, kKvHeads * 64};
+      if (name.ends_with("attn_output.weight")) shape = {kHeads * 64, kHidden};
     }
   });
   ASSERT_TRUE(config.ok()) << config.status().message();
-  EXPECT_EQ(config->head_dim, 32);
+  EXPECT_EQ(config->head_dim, 64);
 }
 
 TEST(ModelConfig, RefusesOtherArchitecturesByName) {
@@ -161,15 +161,15 @@ TEST(ModelConfig, RefusesSizesThatDoNotFitTogether) {
   EXPECT_THAT(error("embedding_length", 72), HasSubstr("embedding_length: expected a multiple of 32, found 72"));
   EXPECT_THAT(error("feed_forward_length", 96), HasSubstr("feed_forward_length: expected a multiple of 64, found 96"));
   EXPECT_THAT(error("attention.head_count_kv", 3), HasSubstr("head_count: expected a multiple of 3, found 4"));
-  EXPECT_THAT(error("attention.head_count", 6), HasSubstr("expected a multiple of the 6 query heads, found 64"));
-  EXPECT_THAT(error("attention.head_count", 8), HasSubstr("rope.dimension_count: expected the head size 8, found 16"));
-  EXPECT_THAT(error("rope.dimension_count", 8), HasSubstr("rope.dimension_count: expected the head size 16, found 8"));
-  EXPECT_THAT(error("attention.value_length", 32), HasSubstr("value_length: expected the head size 16, found 32"));
+  EXPECT_THAT(error("attention.head_count", 6), HasSubstr("expected a multiple of the 6 query heads, found 128"));
+  EXPECT_THAT(error("attention.head_count", 8), HasSubstr("rope.dimension_count: expected the head size 16, found 32"));
+  EXPECT_THAT(error("rope.dimension_count", 8), HasSubstr("rope.dimension_count: expected the head size 32, found 8"));
+  EXPECT_THAT(error("attention.value_length", 64), HasSubstr("value_length: expected the head size 32, found 64"));
   EXPECT_THAT(ErrorOf([](TinyModel* m) {
-                m->sizes["llama.attention.key_length"] = 8;
-                m->sizes["llama.rope.dimension_count"] = 8;
+                m->sizes["llama.attention.key_length"] = 16;
+                m->sizes["llama.rope.dimension_count"] = 16;
               }),
-              HasSubstr("multiple of 16, found 8"));
+              HasSubstr("multiple of 32, found 16"));
   EXPECT_THAT(error("vocab_size", 100), HasSubstr("llama.vocab_size: expected the"));
 }
 
