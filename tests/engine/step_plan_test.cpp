@@ -1,0 +1,76 @@
+#include "engine/step_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace winnow {
+namespace {
+
+Request FullRequest(int64_t id) {
+  return {.id = id,
+          .prompt = {5, -1, 1 << 30},
+          .max_tokens = 77,
+          .stop_token_ids = {2, 3},
+          .sampling = {.temperature = 0.25f, .top_k = 40, .top_p = 0.5f, .min_p = 0.125f, .seed = ~uint64_t(6)},
+          .choice_index = 9,
+          .eviction = {.policy = "random", .budget = 64, .interval = 17, .sink_tokens = 5, .recent_tokens = 33}};
+}
+
+void ExpectEqual(const Request& got, const Request& want) {
+  EXPECT_EQ(got.id, want.id);
+  EXPECT_EQ(got.prompt, want.prompt);
+  EXPECT_EQ(got.max_tokens, want.max_tokens);
+  EXPECT_EQ(got.stop_token_ids, want.stop_token_ids);
+  EXPECT_EQ(got.sampling.temperature, want.sampling.temperature);
+  EXPECT_EQ(got.sampling.top_k, want.sampling.top_k);
+  EXPECT_EQ(got.sampling.top_p, want.sampling.top_p);
+  EXPECT_EQ(got.sampling.min_p, want.sampling.min_p);
+  EXPECT_EQ(got.sampling.seed, want.sampling.seed);
+  EXPECT_EQ(got.choice_index, want.choice_index);
+  EXPECT_EQ(got.eviction.policy, want.eviction.policy);
+  EXPECT_EQ(got.eviction.budget, want.eviction.budget);
+  EXPECT_EQ(got.eviction.interval, want.eviction.interval);
+  EXPECT_EQ(got.eviction.sink_tokens, want.eviction.sink_tokens);
+  EXPECT_EQ(got.eviction.recent_tokens, want.eviction.recent_tokens);
+}
+
+TEST(StepPlan, EveryFieldComesBack) {
+  const StepPlan plan{.step = int64_t(1) << 40,
+                      .finished = {3, 1},
+                      .admitted = {FullRequest(4), FullRequest(5)},
+                      .items = {{.request_id = 4, .num_tokens = 2, .sample = false, .evict = true},
+                                {.request_id = 5, .num_tokens = 3, .sample = true, .evict = false}},
+                      .stop = true};
+  const StepPlan got = ParseStepPlan(Serialise(plan));
+  EXPECT_EQ(got.step, plan.step);
+  EXPECT_EQ(got.finished, plan.finished);
+  ASSERT_EQ(got.admitted.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) ExpectEqual(got.admitted[i], plan.admitted[i]);
+  ASSERT_EQ(got.items.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(got.items[i].request_id, plan.items[i].request_id);
+    EXPECT_EQ(got.items[i].num_tokens, plan.items[i].num_tokens);
+    EXPECT_EQ(got.items[i].sample, plan.items[i].sample);
+    EXPECT_EQ(got.items[i].evict, plan.items[i].evict);
+  }
+  EXPECT_TRUE(got.stop);
+}
+
+TEST(StepPlan, AnEmptyPlanComesBackEmpty) {
+  const StepPlan got = ParseStepPlan(Serialise(StepPlan{}));
+  EXPECT_EQ(got.step, 0);
+  EXPECT_TRUE(got.finished.empty() && got.admitted.empty() && got.items.empty());
+  EXPECT_FALSE(got.stop);
+}
+
+TEST(StepPlanDeathTest, BytesThatAreTooFewOrTooManyEndTheProgram) {
+  StepPlan plan;
+  plan.admitted = {FullRequest(1)};
+  std::vector<std::byte> bytes = Serialise(plan);
+  bytes.push_back(std::byte(0));
+  EXPECT_DEATH((void)ParseStepPlan(bytes), "");
+  bytes.resize(bytes.size() - 2);
+  EXPECT_DEATH((void)ParseStepPlan(bytes), "");
+}
+
+}  // namespace
+}  // namespace winnow

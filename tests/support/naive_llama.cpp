@@ -1,0 +1,108 @@
+#include "tests/support/naive_llama.h"
+
+#include <cmath>
+
+#include "compute/weight_blocks.h"
+
+namespace winnow {
+
+NaiveLlama::NaiveLlama(const GgufFile& file, const ModelConfig& config) : config_(config) {
+  for (const GgufTensor& tensor : file.tensors()) {
+    const int64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+    const int64_t row_bytes = tensor.num_bytes / rows;
+    std::vector<float> row(static_cast<size_t>(tensor.shape[0]));
+    Matrix& matrix = tensors_[tensor.name];
+    matrix.columns = row.size();
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(tensor.data) + r * row_bytes;
+      DequantiseRow(tensor.dtype, bytes, 0, tensor.shape[0], row.data());
+      matrix.values.insert(matrix.values.end(), row.begin(), row.end());
+    }
+  }
+}
+
+NaiveLlama::Vector NaiveLlama::Times(const Matrix& matrix, const Vector& x) {
+  Vector y(matrix.values.size() / matrix.columns, 0.0);
+  for (size_t r = 0; r < y.size(); ++r) {
+    for (size_t c = 0; c < matrix.columns; ++c) y[r] += matrix.values[r * matrix.columns + c] * x[c];
+  }
+  return y;
+}
+
+NaiveLlama::Vector NaiveLlama::Norm(const Vector& x, const std::string& gain) const {
+  double sum = 0;
+  for (double value : x) sum += value * value;
+  const double scale = 1 / std::sqrt(sum / double(x.size()) + double(config_.rms_epsilon));
+  Vector y = x;
+  for (size_t i = 0; i < y.size(); ++i) y[i] *= scale * Get(gain).values[i];
+  return y;
+}
+
+void NaiveLlama::Rotate(Vector& x, int64_t position) const {
+  const size_t head_dim = size_t(config_.head_dim);
+  for (size_t i = 0; i < x.size(); i += 2) {
+    const double exponent = -double(i % head_dim) / double(head_dim);
+    const double angle = double(position) * std::pow(double(config_.rope_theta), exponent);
+    const double a = x[i], b = x[i + 1];
+    x[i] = a * std::cos(angle) - b * std::sin(angle);
+    x[i + 1] = a * std::sin(angle) + b * std::cos(angle);
+  }
+}
+
+NaiveLlama::Vector NaiveLlama::Attend(const Vector& q, const Memory& memory,
+                                      const std::vector<int64_t>& visible) const {
+  const size_t head_dim = size_t(config_.head_dim), group = size_t(config_.num_query_heads / config_.num_kv_heads);
+  Vector out(q.size(), 0.0);
+  for (size_t head = 0; head < size_t(config_.num_query_heads); ++head) {
+    const size_t at = head * head_dim, kv_at = head / group * head_dim;
+    double sum = 0;
+    for (int64_t position : visible) {
+      double score = 0;
+      for (size_t d = 0; d < head_dim; ++d) score += q[at + d] * memory.keys[size_t(position)][kv_at + d];
+      const double weight = std::exp(score / std::sqrt(double(head_dim)));
+      sum += weight;
+      for (size_t d = 0; d < head_dim; ++d) out[at + d] += weight * memory.values[size_t(position)][kv_at + d];
+    }
+    for (size_t d = 0; d < head_dim; ++d) out[at + d] /= sum;
+  }
+  return out;
+}
+
+std::vector<std::vector<double>> NaiveLlama::Logits(const std::vector<int32_t>& tokens,
+                                                    const NaiveEviction& eviction) const {
+  std::vector<std::vector<double>> all;
+  std::vector<Memory> memories(static_cast<size_t>(config_.num_layers));
+  std::vector<int64_t> visible;  // positions, ascending; the same for all heads
+  for (size_t position = 0; position < tokens.size(); ++position) {
+    visible.push_back(int64_t(position));
+    const Matrix& embedding = Get("token_embd.weight");
+    const auto row = embedding.values.begin() + int64_t(tokens[position]) * int64_t(embedding.columns);
+    Vector hidden(row, row + int64_t(embedding.columns));
+    const auto add = [&](const Vector& x) {
+      for (size_t i = 0; i < hidden.size(); ++i) hidden[i] += x[i];
+    };
+    for (size_t layer = 0; layer < memories.size(); ++layer) {
+      const std::string prefix = "blk." + std::to_string(layer) + ".";
+      Vector x = Norm(hidden, prefix + "attn_norm.weight");
+      Vector q = Times(Get(prefix + "attn_q.weight"), x), k = Times(Get(prefix + "attn_k.weight"), x);
+      Rotate(q, int64_t(position));
+      Rotate(k, int64_t(position));
+      memories[layer].keys.push_back(k);
+      memories[layer].values.push_back(Times(Get(prefix + "attn_v.weight"), x));
+      add(Times(Get(prefix + "attn_output.weight"), Attend(q, memories[layer], visible)));
+      x = Norm(hidden, prefix + "ffn_norm.weight");
+      Vector gate = Times(Get(prefix + "ffn_gate.weight"), x);
+      const Vector up = Times(Get(prefix + "ffn_up.weight"), x);
+      for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+      add(Times(Get(prefix + "ffn_down.weight"), gate));
+    }
+    all.push_back(Times(Get(config_.tied_embeddings ? "token_embd.weight" : "output.weight"),
+                        Norm(hidden, "output_norm.weight")));
+    if (eviction.budget > 0 && int64_t(visible.size()) == eviction.budget + eviction.interval) {
+      visible.erase(visible.begin() + eviction.sink_tokens, visible.begin() + eviction.sink_tokens + eviction.interval);
+    }
+  }
+  return all;
+}
+
+}  // namespace winnow
