@@ -102,7 +102,7 @@ class Backend {
   void RmsNorm(const Tensor& x, const Tensor& gain, float epsilon, const Tensor& out);
 
   // out_t [rows, N_t] = x [rows, K] W_t^T for every target. Weights in quantised formats multiply x quantised to int8
-  // in blocks of 32 along K; weights in F32, F16, BF16 multiply x in float.
+  // in blocks of 16 along K; weights in F32, F16, BF16 multiply x in float.
   void MatMul(const Tensor& x, std::span<const MatMulTarget> targets);
 
   // The same product, cut along K into segments of `segment_columns`: each segment's float sum becomes an integer in

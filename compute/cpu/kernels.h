@@ -10,13 +10,13 @@
 
 namespace winnow::cpu {
 
-// 32 activations of one row in int8, with what every weight format needs of them, in one cache line.
+// 32 activations of one row in int8, as two blocks of 16 with what every weight format needs of them, in one cache
+// line.
 struct alignas(64) ActivationBlock {
   int8_t q[32];
-  float scale;          // d
-  float sum;            // d * float(sum of q)
-  float half_sum[2];    // the same of inputs 0..15 and 16..31
-  int32_t half_int[2];  // the sums of q themselves
+  float scale[2];      // d of inputs 0..15 and 16..31
+  float sum[2];        // d * float(sum of q)
+  int32_t int_sum[2];  // the sums of q themselves
 };
 
 // y = x W^T for one matrix. Either `out` or `sums` is set.

@@ -60,10 +60,10 @@ struct TileForm {
 constexpr TileForm FormOf(TileKind kind) {
   using enum WeightArithmetic;
   switch (kind) {
-    case TileKind::kNibbleScale:  // 8 groups of nibbles: 16 * 15 * 127 = 30480 < 2^15
-      return {true, false, 8, kScale, 1, 8};
+    case TileKind::kNibbleScale:  // 4 groups of nibbles: 8 * 15 * 127 = 15240 < 2^15
+      return {true, false, 8, kScale, 1, 4};
     case TileKind::kNibbleScaleMin:
-      return {true, false, 0, kScaleMin, 1, 8};
+      return {true, false, 0, kScaleMin, 1, 4};
     case TileKind::kNibbleSub:
       return {true, false, 0, kSubScaleMin, 1, 4};
     case TileKind::kNibbleSubTwice:

@@ -12,30 +12,29 @@ namespace winnow::cpu {
 #define WINNOW_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-// dot[m] += the products of 16 * kHalves inputs, from the first or second half of the block on. Pairs of products are
-// summed in 16 bits over kGroups groups of 4 inputs before they are widened.
-template <class L, TileKind kKind, int kHalves, int M>
+// dot[m] += the products of the first or second 16 inputs of the block. Pairs of products are summed in 16 bits over
+// kGroups groups of 4 inputs before they are widened.
+template <class L, TileKind kKind, int M>
 [[gnu::always_inline]] inline void AddProducts(const std::byte* tile, int half, const ActivationBlock* x,
                                                int64_t stride, typename L::Int (&dot)[M]) {
   constexpr TileForm kForm = FormOf(kKind);
-  constexpr int kGroups = kForm.groups_per_sum, kAll = 4 * kHalves;
-  static_assert(kAll % kGroups == 0);
+  constexpr int kGroups = kForm.groups_per_sum;
+  static_assert(4 % kGroups == 0);
   WINNOW_UNROLL
-  for (int begin = 0; begin < kAll; begin += kGroups) {
+  for (int begin = 0; begin < 4; begin += kGroups) {
     typename L::Pairs sum[M];
     WINNOW_UNROLL
     for (int m = 0; m < M; ++m) sum[m] = L::ZeroPairs();
     WINNOW_UNROLL
     for (int i = begin; i < begin + kGroups; ++i) {
-      // Nibbles of both halves lie in the same bytes: they are taken in turn.
-      const int group = kForm.nibbles && kHalves == 2 ? i / 2 + i % 2 * 4 : 4 * half + i;
-      const auto bytes = L::LoadBytes(tile + 64 * (kForm.nibbles ? group % 4 : group));
+      const int group = 4 * half + i;
+      const auto bytes = L::LoadBytes(tile + 64 * (kForm.nibbles ? i : group));
       if constexpr (kForm.is_signed) {
         const auto magnitudes = L::AbsBytes(bytes);
         WINNOW_UNROLL
         for (int m = 0; m < M; ++m) sum[m] = L::MulSigned(sum[m], bytes, magnitudes, x[m * stride].q + 4 * group);
       } else {
-        const auto weights = !kForm.nibbles ? bytes : group < 4 ? L::LowNibbles(bytes) : L::HighNibbles(bytes);
+        const auto weights = !kForm.nibbles ? bytes : half == 0 ? L::LowNibbles(bytes) : L::HighNibbles(bytes);
         WINNOW_UNROLL
         for (int m = 0; m < M; ++m) sum[m] = L::MulUnsigned(sum[m], weights, x[m * stride].q + 4 * group);
       }
@@ -60,29 +59,24 @@ template <class L, TileKind kKind, int M>
 [[gnu::always_inline]] inline void AddTile(const std::byte* tile, const ActivationBlock* x, int64_t stride,
                                            typename L::Float (&acc)[M]) {
   constexpr TileForm kForm = FormOf(kKind);
-  constexpr int kSteps = kForm.arithmetic == WeightArithmetic::kSubScaleMin ? 2 : 1;  // halves or the block at once
   WINNOW_UNROLL
-  for (int step = 0; step < kSteps; ++step) {
+  for (int half = 0; half < 2; ++half) {
     typename L::Int dot[M];
     WINNOW_UNROLL
     for (int m = 0; m < M; ++m) {
-      const int32_t* sums = x[m * stride].half_int;
-      dot[m] = L::SetInt(kForm.offset == 0 ? 0 : -kForm.offset * (kSteps == 2 ? sums[step] : sums[0] + sums[1]));
+      dot[m] = L::SetInt(kForm.offset == 0 ? 0 : -kForm.offset * x[m * stride].int_sum[half]);
     }
-    AddProducts<L, kKind, 2 / kSteps, M>(tile, step, x, stride, dot);
-    const int64_t factor = kForm.num_factors == 2 ? step * kForm.factor_bytes() : 0;
+    AddProducts<L, kKind, M>(tile, half, x, stride, dot);
+    const int64_t factor = kForm.num_factors == 2 ? half * kForm.factor_bytes() : 0;
     const auto scale = LoadFactors<L, kKind>(tile + kForm.q_bytes() + factor);
     if constexpr (kForm.arithmetic != WeightArithmetic::kScale) {
       const auto min = LoadFactors<L, kKind>(tile + kForm.min_begin() + factor);
       WINNOW_UNROLL
-      for (int m = 0; m < M; ++m) {
-        const ActivationBlock& a = x[m * stride];
-        acc[m] = L::Fma(min, L::Set(kSteps == 2 ? a.half_sum[step] : a.sum), acc[m]);
-      }
+      for (int m = 0; m < M; ++m) acc[m] = L::Fma(min, L::Set(x[m * stride].sum[half]), acc[m]);
     }
     WINNOW_UNROLL
     for (int m = 0; m < M; ++m) {
-      acc[m] = L::Fma(L::ToFloat(dot[m]), L::Mul(scale, L::Set(x[m * stride].scale)), acc[m]);
+      acc[m] = L::Fma(L::ToFloat(dot[m]), L::Mul(scale, L::Set(x[m * stride].scale[half])), acc[m]);
     }
   }
 }

@@ -9,34 +9,34 @@
 namespace winnow {
 namespace {
 
-// One block of 32: d = max|x| / 127, a = x * (127 / max|x|) rounded to nearest even. 127 / max|x| overflows where
+// One block of 16: d = max|x| / 127, a = x * (127 / max|x|) rounded to nearest even. 127 / max|x| overflows where
 // max|x| is 0 or below 4e-37: such a block is all zero. A value that is not finite makes d NaN, and so the whole
 // product.
 void QuantiseBlock(const float* x, int8_t* a, float* d) {
   float top = 0;
   bool finite = true;
-  for (int i = 0; i < 32; ++i) {
+  for (int i = 0; i < 16; ++i) {
     finite = finite && std::isfinite(x[i]);
     top = std::max(top, std::fabs(x[i]));
   }
   if (!finite) {
-    std::fill(a, a + 32, int8_t(0));
+    std::fill(a, a + 16, int8_t(0));
     *d = std::numeric_limits<float>::quiet_NaN();
     return;
   }
   *d = top / 127.0f;
   float r = 127.0f / top;
   if (!std::isfinite(r)) r = 0;
-  for (int i = 0; i < 32; ++i) a[i] = int8_t(std::nearbyint(x[i] * r));
+  for (int i = 0; i < 16; ++i) a[i] = int8_t(std::nearbyint(x[i] * r));
 }
 
-struct HalfBlockSums {
+struct BlockSums {
   int32_t dot;   // of q * a
   int32_t asum;  // of a
 };
 
-HalfBlockSums SumHalfBlock(const int8_t* q, const int8_t* a) {
-  HalfBlockSums sums{0, 0};
+BlockSums SumBlock(const int8_t* q, const int8_t* a) {
+  BlockSums sums{0, 0};
   for (int i = 0; i < 16; ++i) {
     sums.dot += int32_t(q[i]) * a[i];
     sums.asum += a[i];
@@ -53,8 +53,8 @@ ReferenceActivations::ReferenceActivations(const float* x, int64_t columns, Refe
     return;
   }
   a_.resize(size_t(columns));
-  d_.resize(size_t(columns / 32));
-  for (int64_t b = 0; b < columns / 32; ++b) QuantiseBlock(x + 32 * b, &a_[size_t(32 * b)], &d_[size_t(b)]);
+  d_.resize(size_t(columns / 16));
+  for (int64_t b = 0; b < columns / 16; ++b) QuantiseBlock(x + 16 * b, &a_[size_t(16 * b)], &d_[size_t(b)]);
 }
 
 float ReferenceActivations::Product(const ReferenceWeight& weight, int64_t n, int64_t begin, int64_t end) const {
@@ -84,21 +84,11 @@ float ReferenceActivations::ProductQuantised(const ReferenceWeight& weight, int6
   const float* scale = &weight.scale[size_t(n * weight.columns() / 16)];
   const float* min = &weight.min[size_t(n * weight.columns() / 16)];
   float acc = 0;
-  for (int64_t k = begin; k < end; k += 32) {
-    const float d = d_[size_t(k / 32)];
-    const HalfBlockSums halves[2] = {SumHalfBlock(q + k, &a_[size_t(k)]),
-                                     SumHalfBlock(q + k + 16, &a_[size_t(k + 16)])};
-    if (form == WeightArithmetic::kSubScaleMin) {
-      for (int h = 0; h < 2; ++h) {
-        acc = std::fma(min[k / 16 + h], d * float(halves[h].asum), acc);
-        acc = std::fma(float(halves[h].dot), scale[k / 16 + h] * d, acc);
-      }
-      continue;
-    }
-    if (form == WeightArithmetic::kScaleMin) {
-      acc = std::fma(min[k / 16], d * float(halves[0].asum + halves[1].asum), acc);
-    }
-    acc = std::fma(float(halves[0].dot + halves[1].dot), scale[k / 16] * d, acc);
+  for (int64_t k = begin; k < end; k += 16) {
+    const float d = d_[size_t(k / 16)];
+    const BlockSums sums = SumBlock(q + k, &a_[size_t(k)]);
+    if (form != WeightArithmetic::kScale) acc = std::fma(min[k / 16], d * float(sums.asum), acc);
+    acc = std::fma(float(sums.dot), scale[k / 16] * d, acc);
   }
   return acc;
 }

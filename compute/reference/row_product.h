@@ -25,7 +25,7 @@ class ReferenceActivations {
   ReferenceArithmetic arithmetic_;
   std::vector<float> x_;
   std::vector<double> x_double_;  // kFloat only
-  std::vector<int8_t> a_;         // kQuantised only: x_ in blocks of 32
+  std::vector<int8_t> a_;         // kQuantised only: x_ in blocks of 16
   std::vector<float> d_;          // their scales
 };
 

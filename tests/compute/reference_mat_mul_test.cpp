@@ -62,10 +62,10 @@ TEST_P(ReferenceMatMul, QuantisedDiffersFromTheTruthByTheRoundingOfActivationsOn
     for (int64_t n = 0; n < 5; ++n) {
       const std::vector<float> w = matrix_.Row(n);
       double sum = 0, bound = 0;
-      for (size_t block = 0; block < 512; block += 32) {
+      for (size_t block = 0; block < 512; block += 16) {
         double top = 0;
-        for (size_t k = block; k < block + 32; ++k) top = std::max(top, double(std::fabs(x_[r * 512 + k])));
-        for (size_t k = block; k < block + 32; ++k) {
+        for (size_t k = block; k < block + 16; ++k) top = std::max(top, double(std::fabs(x_[r * 512 + k])));
+        for (size_t k = block; k < block + 16; ++k) {
           sum += double(w[k]) * double(x_[r * 512 + k]);
           bound += std::fabs(double(w[k])) * (rounds ? top / 127 * 0.501 : 0) + 1e-6 * std::fabs(double(w[k])) * top;
         }
@@ -78,7 +78,7 @@ TEST_P(ReferenceMatMul, QuantisedDiffersFromTheTruthByTheRoundingOfActivationsOn
 // With integers up to 127 as activations nothing is rounded when they are quantised.
 TEST_P(ReferenceMatMul, QuantisedIsExactToFloatRoundingForActivationsThatAreIntegers) {
   std::vector<float> x;
-  for (int64_t k = 0; k < 512; ++k) x.push_back(k % 32 == 5 ? 127.0f : float(int(RandomBits(9, k) % 255) - 127));
+  for (int64_t k = 0; k < 512; ++k) x.push_back(k % 16 == 5 ? 127.0f : float(int(RandomBits(9, k) % 255) - 127));
   const std::vector<float> out = MatMul(*quantised_, matrix_, x);
   for (int64_t n = 0; n < 5; ++n) {
     const std::vector<float> w = matrix_.Row(n);

@@ -118,9 +118,9 @@ TEST_F(SmolLm2Logits, CpuBackendIsAsCloseToTheTruthAsInt8ActivationsAllow) {
   ASSERT_EQ(positions, 2000);
   std::printf("top-1 %d of %d, clear top-1 %d of %d, KL %.3e, largest difference among the top 32 %.3f\n", same,
               positions, clear_same, clear_positions, kl / positions, largest);
-  EXPECT_LT(kl / positions, 3e-3);
-  EXPECT_LT(largest, 2.5);  // llama.cpp: 2.96
-  EXPECT_GE(same, 1900);    // llama.cpp: 1920; one standard error is 9
+  EXPECT_LT(kl / positions, 1.5e-3);  // over the whole vocabulary 1.6e-3; llama.cpp 2.8e-3
+  EXPECT_LT(largest, 2.5);            // llama.cpp: 2.96
+  EXPECT_GE(same, 1940);              // 97 %; llama.cpp: 1920
   EXPECT_EQ(clear_same, clear_positions);
 }
 
