@@ -4,88 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <mutex>
-#include <numeric>
 #include <set>
 
 #include "base/exact_math.h"
 #include "base/philox.h"
-#include "dist/shard.h"
+#include "tests/model/sampler_rows.h"
 
 namespace winnow {
 namespace {
-
-using Logits = std::vector<float>;
-
-Logits RandomLogits(uint64_t seed, int64_t count, float scale) {
-  Logits logits;
-  for (int64_t i = 0; i < count; ++i) {
-    const PhiloxBlock block = Philox(seed, {uint32_t(RandomPurpose::kTestWeights), uint32_t(i), 0, 0});
-    logits.push_back((2 * OpenUnitFloat(block[0]) - 1) * scale);
-  }
-  return logits;
-}
-
-// A row whose logits cover the whole vocabulary.
-struct WholeRow {
-  Logits logits;
-  SamplingParams params = {};
-  int64_t position = 0;
-  int64_t choice_index = 0;
-};
-
-void ExpectSameTokens(const std::vector<SampledToken>& got, const std::vector<SampledToken>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t r = 0; r < got.size(); ++r) {
-    EXPECT_EQ(got[r].token, want[r].token) << "row " << r;
-    EXPECT_EQ(std::bit_cast<uint32_t>(got[r].logprob), std::bit_cast<uint32_t>(want[r].logprob)) << "row " << r;
-    EXPECT_EQ(got[r].status.code(), want[r].status.code()) << "row " << r;
-  }
-}
-
-// The vocabulary cut over ranks into consecutive parts of different size; all ranks must agree.
-std::vector<SampledToken> SampleOn(int num_ranks, const std::vector<WholeRow>& rows) {
-  const int64_t vocab = int64_t(rows.front().logits.size());
-  std::vector<std::vector<SampledToken>> results(static_cast<size_t>(num_ranks));
-  RunThreadRanks(num_ranks, [&](Communicator& communicator) {
-    const int rank = communicator.rank();
-    const auto cut = [&](int r) { return vocab * r * (r + 1) / (num_ranks * (num_ranks + 1)); };
-    const Range part{cut(rank), cut(rank + 1)};
-    std::vector<SampleRow> mine;
-    for (const WholeRow& row : rows) {
-      mine.push_back({std::span(row.logits).subspan(size_t(part.begin), size_t(part.size())), row.params,
-                      row.choice_index, row.position});
-    }
-    results[size_t(rank)] = Sample(communicator, int32_t(part.begin), mine);
-  });
-  for (const auto& result : results) ExpectSameTokens(result, results.front());
-  return results.front();
-}
 
 double LogSoftmax(const Logits& logits, int32_t token) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (float logit : logits) sum += std::exp(double(logit) - largest);
   return double(logits[size_t(token)]) - largest - std::log(sum);
-}
-
-// Rows of one distribution at positions 0 .. count - 1.
-std::vector<WholeRow> Positions(const Logits& logits, const SamplingParams& params, int64_t count) {
-  std::vector<WholeRow> rows;
-  for (int64_t position = 0; position < count; ++position) {
-    rows.push_back({.logits = logits, .params = params, .position = position});
-  }
-  return rows;
-}
-
-std::vector<int32_t> Tokens(const std::vector<SampledToken>& sampled) {
-  std::vector<int32_t> tokens;
-  for (const SampledToken& token : sampled) tokens.push_back(token.token);
-  return tokens;
 }
 
 TEST(Sampler, GreedyPicksTheLargestLogit) {
@@ -170,71 +105,6 @@ TEST(Sampler, FrequenciesFollowTheSoftmax) {
     }
     EXPECT_LT(chi_square, 24.3) << temperature;  // 7 degrees of freedom: exceeded once in 1,000
   }
-}
-
-// The set that the filters leave, in double. Aborts where rounding could decide.
-std::set<int32_t> NaiveSet(const Logits& logits, const SamplingParams& params) {
-  std::vector<int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return logits[size_t(a)] > logits[size_t(b)]; });
-  if (params.top_k > 0) order.resize(std::min(order.size(), size_t(params.top_k)));
-  std::vector<double> masses;
-  for (int32_t id : order) {
-    masses.push_back(std::exp((double(logits[size_t(id)]) - double(logits[size_t(order[0])])) / params.temperature));
-  }
-  const double total = std::accumulate(masses.begin(), masses.end(), 0.0);
-  std::set<int32_t> set;
-  double sum = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const bool reached = params.top_p < 1 && sum / total >= params.top_p;
-    EXPECT_GT(std::abs(sum / total - params.top_p), 1e-5);
-    EXPECT_GT(std::abs(masses[i] - params.min_p), 1e-5);
-    if (!reached && masses[i] >= params.min_p) set.insert(order[i]);
-    sum += masses[i];
-  }
-  return set;
-}
-
-void ExpectExactlyTheNaiveSet(const SamplingParams& params) {
-  const Logits logits = {0.9f, 2.1f, -0.4f, 1.7f, 0.1f, -1.2f, 2.6f, 0.5f, -0.9f, 1.3f, -0.1f, 1.1f};
-  const std::set<int32_t> expected = NaiveSet(logits, params);
-  ASSERT_LT(expected.size(), logits.size());
-  for (int num_ranks : {1, 3}) {
-    // The rarest token has a probability above 0.5 %: 4,000 draws miss it once in 10^8.
-    const auto tokens = Tokens(SampleOn(num_ranks, Positions(logits, params, 4000)));
-    EXPECT_EQ(std::set<int32_t>(tokens.begin(), tokens.end()), expected) << num_ranks << " ranks";
-  }
-}
-
-TEST(Sampler, TopKLeavesTheMostProbableTokens) {
-  for (int32_t k : {1, 2, 5, 11}) ExpectExactlyTheNaiveSet({.temperature = 1.3f, .top_k = k});
-}
-TEST(Sampler, TopPLeavesTheSmallestSetThatReachesTheMass) {
-  for (float p : {0.01f, 0.3f, 0.5f, 0.9f, 0.95f}) ExpectExactlyTheNaiveSet({.temperature = 1.0f, .top_p = p});
-}
-TEST(Sampler, TopPIsJudgedAfterTheTemperature) {
-  ExpectExactlyTheNaiveSet({.temperature = 2.0f, .top_p = 0.5f});
-  ExpectExactlyTheNaiveSet({.temperature = 0.7f, .top_p = 0.5f});
-}
-TEST(Sampler, MinPDropsTokensBelowItsShareOfTheMostProbable) {
-  for (float p : {0.05f, 0.2f, 0.5f, 0.99f}) ExpectExactlyTheNaiveSet({.temperature = 1.0f, .min_p = p});
-}
-TEST(Sampler, FiltersApplyInOrderTopKTopPMinP) {
-  ExpectExactlyTheNaiveSet({.temperature = 1.1f, .top_k = 6, .top_p = 0.8f, .min_p = 0.1f});
-  ExpectExactlyTheNaiveSet({.temperature = 1.5f, .top_k = 9, .top_p = 0.6f, .min_p = 0.35f});
-}
-TEST(Sampler, OfTiedTokensTopKLeavesTheLowerIds) {
-  const Logits logits = {0, 1, 1, 0, 1, 1, 1, 0, 1};
-  for (int num_ranks : {1, 2, 3}) {
-    const auto tokens = Tokens(SampleOn(num_ranks, Positions(logits, {.temperature = 1, .top_k = 3}, 500)));
-    EXPECT_EQ(std::set<int32_t>(tokens.begin(), tokens.end()), (std::set<int32_t>{1, 2, 4}));
-  }
-}
-TEST(Sampler, TopKAboveTheVocabularyChangesNothing) {
-  const Logits logits = RandomLogits(1, 50, 2);
-  ExpectSameTokens(SampleOn(2, Positions(logits, {.temperature = 1, .top_k = 1000}, 50)),
-                   SampleOn(2, Positions(logits, {.temperature = 1}, 50)));
 }
 
 TEST(Sampler, TheShortcutBeforeTheLogarithmsNeverChangesTheWinner) {
