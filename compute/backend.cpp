@@ -16,6 +16,12 @@ void CheckPages(const Tensor& pages, const KvLayout& kv) {
   WINNOW_CHECK(pages.rank() == 1 && pages.bytes() % kv.page_bytes() == 0);
 }
 
+// Mass is optional: an empty tensor, or one row of 16 counters a page.
+void CheckMass(const Tensor& mass, const Tensor& pages, const KvLayout& kv) {
+  if (mass.data() == nullptr) return;
+  WINNOW_CHECK(mass.Is(DType::kI64, {pages.bytes() / kv.page_bytes(), kPageSlots}));
+}
+
 }  // namespace
 
 Buffer::~Buffer() {
@@ -99,6 +105,7 @@ void Backend::RopeAppend(const RopeAppendArgs& args) {
   WINNOW_CHECK(args.k.Is(DType::kF32, {rows, kv_heads, head_dim}));
   WINNOW_CHECK(args.v.Is(DType::kF32, {rows, kv_heads, head_dim}));
   WINNOW_CHECK(args.cos_sin.Is(DType::kF32, {rows, head_dim}));
+  CheckMass(args.mass, args.pages, args.kv);
   WINNOW_CHECK(args.physical_slots.Is(DType::kI32, {rows, kv_heads}));
   DoRopeAppend(args);
 }
@@ -113,6 +120,9 @@ void Backend::Attention(const AttentionArgs& args) {
   WINNOW_CHECK(args.out.Is(DType::kF32, {rows, query_heads, head_dim}));
   WINNOW_CHECK(args.row_sequence.Is(DType::kI32, {rows}));
   WINNOW_CHECK(args.visible.Is(DType::kI32, {rows, kv_heads}));
+  CheckMass(args.mass, args.pages, args.kv);
+  WINNOW_CHECK((args.observe.data() == nullptr) == (args.mass.data() == nullptr));
+  WINNOW_CHECK(args.observe.data() == nullptr || args.observe.Is(DType::kI32, {rows}));
   DoAttention(args);
 }
 
@@ -128,8 +138,15 @@ void Backend::GatherRows(const Tensor& x, const Tensor& indices, const Tensor& o
   DoGatherRows(x, indices, out);
 }
 
+void Backend::ZeroRows(const Tensor& x, const Tensor& indices) {
+  WINNOW_CHECK(x.rank() == 2 && x.dtype() == DType::kI64);
+  WINNOW_CHECK(indices.rank() == 1 && indices.dtype() == DType::kI32);
+  DoZeroRows(x, indices);
+}
+
 void Backend::Compact(const CompactArgs& args) {
   CheckPages(args.pages, args.kv);
+  CheckMass(args.mass, args.pages, args.kv);
   WINNOW_CHECK(args.moves.Is(DType::kI32, {args.moves.dim(0), 2}));
   DoCompact(args);
 }

@@ -49,6 +49,8 @@ struct RopeAppendArgs {
   Tensor pages;           // [num_pages * page_bytes / 4] f32 view of the pool; its element type is kv.dtype
   KvLayout kv;
   float q_scale;
+  Tensor mass =
+      {};  // [num_pages, 16] i64, indexed by physical slot: a written slot's mass becomes 0. Empty: none is kept
 };
 
 struct AttentionArgs {
@@ -60,12 +62,20 @@ struct AttentionArgs {
                         // within a sequence
   Tensor pages;         // as in RopeAppendArgs
   KvLayout kv;
+  // Attention statistics, asked for by eviction policies; empty: none. For a row with observe[row] != 0, every visible
+  // slot of every KV head gains, for each query head of the group, round(p * ((2^30 * b) * r)) steps, where p is the
+  // slot's weight within its block, b its block's weight exp(block maximum - maximum) and r the reciprocal of the sum
+  // of weights (float products in this order, nearest even): its softmax weight in steps of 2^-30. A row with NaN
+  // scores adds nothing.
+  Tensor observe = {};  // [rows] i32
+  Tensor mass = {};     // as in RopeAppendArgs
 };
 
 struct CompactArgs {
   Tensor moves;  // [n, 2] i32: physical source slot, physical destination slot; done in order
   Tensor pages;  // as in RopeAppendArgs
   KvLayout kv;
+  Tensor mass = {};  // as in RopeAppendArgs: moves along
 };
 
 class Backend {
@@ -130,7 +140,10 @@ class Backend {
   // out [n, width] f32 = x[indices[i]]. indices [n] i32.
   void GatherRows(const Tensor& x, const Tensor& indices, const Tensor& out);
 
-  // Copies keys and values of slots, in the order of the moves.
+  // rows indices[i] of x [n, width] i64 become 0. indices [m] i32.
+  void ZeroRows(const Tensor& x, const Tensor& indices);
+
+  // Copies keys and values of slots (and their mass), in the order of the moves.
   void Compact(const CompactArgs& args);
 
   const WorkCounters& work() const { return work_; }
@@ -153,6 +166,7 @@ class Backend {
   virtual void DoAttention(const AttentionArgs& args) = 0;
   virtual void DoSiluMul(const Tensor& gate, const Tensor& up) = 0;
   virtual void DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) = 0;
+  virtual void DoZeroRows(const Tensor& x, const Tensor& indices) = 0;
   virtual void DoCompact(const CompactArgs& args) = 0;
 
  private:

@@ -14,6 +14,10 @@ constexpr int64_t kPageSlots = 16;
 // Attention is computed in blocks of 128 slots by slot index, on every backend (contract E1, E3).
 constexpr int64_t kAttentionBlockSlots = 128;
 
+// Attention mass is counted in steps of 2^-30 of a query's softmax weight, in 64-bit integers: sums in any order of
+// rows, query heads, chunks and threads are equal, and 2^33 queries fit.
+constexpr float kMassSteps = 0x1p30f;
+
 struct KvLayout {
   int64_t head_dim = 0;        // a multiple of 16
   DType dtype = DType::kBF16;  // kBF16 or kF32

@@ -47,6 +47,7 @@ class FakeBackend : public Backend {
     std::memcpy(to.data(), from.data(), to.size());
   }
   void DoFill(const Tensor& to, uint8_t value) override { std::memset(to.data(), value, size_t(to.bytes())); }
+  void DoZeroRows(const Tensor&, const Tensor&) override { NoSuchOp(); }
   void DoCompact(const CompactArgs& args) override {
     ++num_compactions;
     const int64_t element = BlockBytes(args.kv.dtype), head_dim = args.kv.head_dim;
