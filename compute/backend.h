@@ -49,8 +49,7 @@ struct RopeAppendArgs {
   Tensor pages;           // [num_pages * page_bytes / 4] f32 view of the pool; its element type is kv.dtype
   KvLayout kv;
   float q_scale;
-  Tensor mass =
-      {};  // [num_pages, 16] i64, indexed by physical slot: a written slot's mass becomes 0. Empty: none is kept
+  Tensor mass = {};  // [num_pages, 16] i64, by physical slot: a written slot's mass becomes 0. Empty: none is kept
 };
 
 struct AttentionArgs {
@@ -65,8 +64,8 @@ struct AttentionArgs {
   // Attention statistics, asked for by eviction policies; empty: none. For a row with observe[row] != 0, every visible
   // slot of every KV head gains, for each query head of the group, round(p * ((2^30 * b) * r)) steps, where p is the
   // slot's weight within its block, b its block's weight exp(block maximum - maximum) and r the reciprocal of the sum
-  // of weights (float products in this order, nearest even): its softmax weight in steps of 2^-30. A row with NaN
-  // scores adds nothing.
+  // of weights (float products in this order, nearest even): its softmax weight in steps of 2^-30. A query head's row
+  // adds nothing if it has NaN scores or if its weights sum to 0 (infinite scores).
   Tensor observe = {};  // [rows] i32
   Tensor mass = {};     // as in RopeAppendArgs
 };

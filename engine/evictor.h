@@ -1,15 +1,28 @@
-// Evicts one sequence down to its budget: asks the policy for scores, selects, protects, compacts. The only place where
-// policy and cache meet. Engine thread only; what it decides is a function of data that all ranks share.
+// Evicts sequences down to their budgets: gathers what their policies observe, lets the policies score, selects,
+// protects, compacts. The only place where policy and cache meet. Engine thread only; what it decides is a function of
+// data that all ranks share. Collective.
 #pragma once
 
+#include <span>
+
+#include "dist/communicator.h"
 #include "engine/request.h"
 #include "kv/sequence_cache.h"
 #include "policies/eviction_policy.h"
 
 namespace winnow {
 
-// Every local head of `cache` keeps `request.eviction.budget` slots. No collective: the policies so far either decide
-// per head or score by positions alone, which are the same on every rank.
-void EvictToBudget(const EvictionPolicy& policy, const Request& request, SequenceCache& cache);
+// A sequence whose heads have reached budget + interval.
+struct DueEviction {
+  const EvictionPolicy* policy;
+  const Request* request;
+  SequenceCache* cache;
+};
+
+// Every head keeps `request.eviction.budget` slots. Where heads share a kept set (scope layer or sequence) and the
+// policy scores by attention mass, the integer masses are added over the heads of all ranks: one all-reduce for all
+// sequences together, of 8 bytes a slot and layer (scope layer) or a slot (scope sequence). Otherwise nothing crosses
+// ranks.
+void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due);
 
 }  // namespace winnow

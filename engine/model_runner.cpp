@@ -21,6 +21,21 @@ void AddKeptSet(const SequenceCache& cache, uint64_t* hash) {
   *hash += cache.KeptHash() * (Mix64(uint64_t(cache.evictions())) | 1);
 }
 
+// Whether the attention of a token that goes to `slot` counts for its sequence's policy: always, or only from the
+// recent window before the eviction on. A function of the slot alone, so that chunks and replays observe alike.
+bool IsObserved(const Sequence& sequence, int64_t slot) {
+  const EvictionSettings& settings = sequence.request.eviction;
+  switch (sequence.policy->observation()) {
+    case Observation::kNone:
+      return false;
+    case Observation::kCumulativeMass:
+      return true;
+    case Observation::kWindowMass:
+      return slot >= settings.Trigger() - settings.recent_tokens;
+  }
+  return false;
+}
+
 }  // namespace
 
 ModelRunner::ModelRunner(Transformer& transformer, PagePool& pool, Communicator& communicator, bool check_ranks)
@@ -95,10 +110,12 @@ Result<SequenceReport> ModelRunner::Finish(int64_t request_id) {
 Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
   std::vector<int32_t> token_ids, logit_rows;
   std::vector<int64_t> positions;
+  std::vector<int32_t> observe;
   std::vector<KvBatchItem> kv_items;
+  bool is_observed = false;
   for (const StepItem& item : plan.items) {
     Sequence& sequence = Find(item.request_id);
-    const int64_t begin = sequence.cache.tokens_seen();
+    const int64_t begin = sequence.cache.tokens_seen(), first_slot = sequence.cache.max_length();
     WINNOW_CHECK(item.num_tokens > 0 && begin + item.num_tokens <= int64_t(sequence.tokens.size()));
     // Admission has reserved these pages, so a failure is a mistake of the plan; the message says which numbers.
     WINNOW_RETURN_IF_ERROR(sequence.cache.Reserve(item.num_tokens));
@@ -107,6 +124,8 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
     for (int64_t i = 0; i < item.num_tokens; ++i) {
       token_ids.push_back(sequence.tokens[size_t(begin + i)]);
       positions.push_back(begin + i);
+      observe.push_back(IsObserved(sequence, first_slot + i));
+      is_observed |= observe.back() != 0;
     }
     if (item.sample) logit_rows.push_back(int32_t(token_ids.size()) - 1);
     kv_items.push_back({&sequence.cache, item.num_tokens});
@@ -115,12 +134,15 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
 
   CollectiveCounters before = communicator_.counters();
   std::vector<float> logits;
-  WINNOW_RETURN_IF_ERROR(transformer_.Forward({.token_ids = token_ids,
-                                               .positions = positions,
-                                               .logit_rows = logit_rows,
-                                               .kv = &kv_batch_,
-                                               .pages = pool_.pages()},
-                                              &logits));
+  WINNOW_RETURN_IF_ERROR(
+      transformer_.Forward({.token_ids = token_ids,
+                            .positions = positions,
+                            .logit_rows = logit_rows,
+                            .kv = &kv_batch_,
+                            .pages = pool_.pages(),
+                            .observe = is_observed ? std::span<const int32_t>(observe) : std::span<const int32_t>(),
+                            .mass = pool_.mass()},
+                           &logits));
   AddSince(before, communicator_.counters(), &counters_.forward);
   if (logits_observer_) logits_observer_(plan, logits);
   ++counters_.steps;
@@ -155,15 +177,20 @@ void ModelRunner::SampleRows(const StepPlan& plan, std::span<const float> logits
 }
 
 void ModelRunner::EvictDue(const StepPlan& plan) {
+  std::vector<DueEviction> due;
+  std::vector<std::pair<Sequence*, int64_t>> pages_before;
   for (const StepItem& item : plan.items) {
     if (!item.evict) continue;
     Sequence& sequence = Find(item.request_id);
-    const EvictionSettings& settings = sequence.request.eviction;
-    WINNOW_CHECK(sequence.cache.max_length() == settings.budget + settings.interval);
-    const int64_t pages_before = sequence.cache.num_pages();
-    EvictToBudget(*sequence.policy, sequence.request, sequence.cache);
-    sequence.pages_evicted += pages_before - sequence.cache.num_pages();
-    AddKeptSet(sequence.cache, &sequence.kept_hash);
+    WINNOW_CHECK(sequence.cache.max_length() == sequence.request.eviction.Trigger());
+    due.push_back({sequence.policy.get(), &sequence.request, &sequence.cache});
+    pages_before.emplace_back(&sequence, sequence.cache.num_pages());
+  }
+  if (due.empty()) return;
+  EvictToBudget(communicator_, due);
+  for (const auto& [sequence, pages] : pages_before) {
+    sequence->pages_evicted += pages - sequence->cache.num_pages();
+    AddKeptSet(sequence->cache, &sequence->kept_hash);
   }
 }
 
@@ -177,7 +204,7 @@ Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
     const SequenceCache& cache = sequence.cache;
     state.lengths = HashWords(
         {state.lengths, uint64_t(cache.tokens_seen()), uint64_t(cache.max_length()), uint64_t(cache.evictions())});
-    if (sequence.policy->scope() == EvictionScope::kHead) continue;
+    if (sequence.request.eviction.scope.value_or(EvictionScope::kHead) == EvictionScope::kHead) continue;
     for (int32_t position : cache.head(0, 0).positions) {
       state.shared_kept = HashWords({state.shared_kept, uint64_t(uint32_t(position))});
     }

@@ -27,7 +27,8 @@ Result<std::unique_ptr<RankEngine>> RankEngine::Make(const GgufFile& file, const
   const KvLayout layout{config.head_dim, options.kv_cache_dtype};
   const int64_t pages_per_head = (options.pool_slots + kPageSlots - 1) / kPageSlots;
   const int64_t num_pages = pages_per_head * config.num_layers * plan.kv_heads[size_t(rank)].size();
-  WINNOW_ASSIGN_OR_RETURN(engine->pool_, PagePool::Make(*engine->backend_, layout, num_pages));
+  WINNOW_ASSIGN_OR_RETURN(engine->pool_,
+                          PagePool::Make(*engine->backend_, layout, num_pages, options.observe_attention));
   engine->pool_->set_poison_on_release(options.poison_released_pages);
   engine->transformer_ = std::make_unique<Transformer>(config, plan, std::move(weights), layout, options.numerics,
                                                        *engine->backend_, communicator);

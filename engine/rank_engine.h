@@ -20,7 +20,8 @@ struct EngineOptions {
   int num_threads = 1;
   Numerics numerics = Numerics::kExact;
   DType kv_cache_dtype = DType::kBF16;
-  int64_t pool_slots = 0;  // per layer and KV head
+  int64_t pool_slots = 0;         // per layer and KV head
+  bool observe_attention = true;  // the pool keeps attention mass, for policies that score by it
   bool check_ranks = false;
   bool poison_released_pages = false;
 };

@@ -11,6 +11,8 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked) {
     settings.budget = 0;
     return settings;
   }
+  settings.scope = asked.scope.value_or(policy->scope());
+  settings.recent_tokens = policy->RecentTokens(asked.budget, asked.recent_tokens);
   const auto refuse = [](const std::string& message) { return InvalidArgument(message); };
   if (asked.budget <= 0) {
     return refuse("policy " + asked.policy + " needs a budget: give --kv-budget, in tokens per KV head");
@@ -20,9 +22,9 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked) {
     return refuse("--kv-sink-tokens and --kv-recent-tokens: expected 0 or more, found " +
                   std::to_string(asked.sink_tokens) + " and " + std::to_string(asked.recent_tokens));
   }
-  if (asked.budget < asked.sink_tokens + asked.recent_tokens) {
+  if (asked.budget < asked.sink_tokens + settings.recent_tokens) {
     return refuse("--kv-budget " + std::to_string(asked.budget) + " is smaller than the protected " +
-                  std::to_string(asked.sink_tokens) + " sink + " + std::to_string(asked.recent_tokens) +
+                  std::to_string(asked.sink_tokens) + " sink + " + std::to_string(settings.recent_tokens) +
                   " recent tokens");
   }
   return settings;

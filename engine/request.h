@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "model/sampler.h"
+#include "policies/eviction_policy.h"
 
 namespace winnow {
 
@@ -18,12 +20,12 @@ struct EvictionSettings {
   int64_t interval = 128;
   int64_t sink_tokens = 4;
   int64_t recent_tokens = 32;
+  std::optional<EvictionScope> scope;  // none: the policy's own; resolved settings of an evicting policy have one
 
   bool evicts() const { return budget > 0; }
+  int64_t Trigger() const { return budget + interval; }  // slots of a head at which an eviction is due
   // The most slots that a head of a sequence of `num_tokens` tokens ever holds.
-  int64_t MaxSlots(int64_t num_tokens) const {
-    return evicts() && budget + interval < num_tokens ? budget + interval : num_tokens;
-  }
+  int64_t MaxSlots(int64_t num_tokens) const { return evicts() && Trigger() < num_tokens ? Trigger() : num_tokens; }
 };
 
 // Checks the numbers and the policy's name, and resolves a policy that never evicts to budget 0. InvalidArgument.

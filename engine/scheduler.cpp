@@ -47,7 +47,7 @@ void Scheduler::Admit(StepPlan* plan) {
 void Scheduler::AddItem(Running& running, int64_t max_tokens, StepPlan* plan) {
   int64_t count = std::min(running.known_tokens - running.computed_tokens, max_tokens);
   const EvictionSettings& eviction = running.eviction;
-  const int64_t trigger = eviction.budget + eviction.interval;
+  const int64_t trigger = eviction.Trigger();
   if (eviction.evicts()) count = std::min(count, trigger - running.slots);
   running.computed_tokens += count;
   running.slots += count;

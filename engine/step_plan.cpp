@@ -21,6 +21,8 @@ void WriteRequest(const Request& request, ByteWriter& writer) {
   writer.Write(request.eviction.interval);
   writer.Write(request.eviction.sink_tokens);
   writer.Write(request.eviction.recent_tokens);
+  writer.Write(request.eviction.scope.has_value());
+  writer.Write(request.eviction.scope.value_or(EvictionScope::kHead));
 }
 
 Request ReadRequest(ByteReader& reader) {
@@ -40,6 +42,9 @@ Request ReadRequest(ByteReader& reader) {
   request.eviction.interval = reader.Read<int64_t>();
   request.eviction.sink_tokens = reader.Read<int64_t>();
   request.eviction.recent_tokens = reader.Read<int64_t>();
+  const bool has_scope = reader.Read<bool>();
+  const auto scope = reader.Read<EvictionScope>();
+  if (has_scope) request.eviction.scope = scope;
   return request;
 }
 

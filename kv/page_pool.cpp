@@ -15,32 +15,40 @@ constexpr int64_t kMaxMovesPerCall = 65536;
 
 }  // namespace
 
-Result<std::unique_ptr<PagePool>> PagePool::Make(Backend& backend, const KvLayout& layout, int64_t num_pages) {
+Result<std::unique_ptr<PagePool>> PagePool::Make(Backend& backend, const KvLayout& layout, int64_t num_pages,
+                                                 bool with_mass) {
   WINNOW_CHECK(layout.head_dim > 0 && layout.head_dim % 16 == 0);
   constexpr int64_t kMaxPages = std::numeric_limits<int32_t>::max() / kPageSlots;
   if (num_pages < 1 || num_pages > kMaxPages) {
     return InvalidArgument("KV pool: expected 1 to " + std::to_string(kMaxPages) + " pages, found " +
                            std::to_string(num_pages));
   }
-  const int64_t bytes = num_pages * layout.page_bytes();
+  const int64_t bytes = num_pages * layout.page_bytes(), mass_bytes = num_pages * kPageSlots * int64_t(sizeof(int64_t));
   const int64_t max_moves = std::min(num_pages * kPageSlots, kMaxMovesPerCall);
-  Result<Buffer> memory = backend.Allocate(bytes);
-  Result<Buffer> moves = backend.Allocate(max_moves * 2 * int64_t(sizeof(int32_t)));
-  if (!memory.ok() || !moves.ok()) {
+  Memory memory;
+  const auto take = [&](int64_t size, Buffer* buffer) {
+    Result<Buffer> made = backend.Allocate(size);
+    if (made.ok()) *buffer = std::move(made).value();
+    return made.ok();
+  };
+  bool ok = take(bytes, &memory.pages) && take(max_moves * 2 * int64_t(sizeof(int32_t)), &memory.moves);
+  if (with_mass) {
+    ok = ok && take(mass_bytes, &memory.mass) && take(mass_bytes, &memory.mass_copy) &&
+         take(num_pages * int64_t(sizeof(int32_t)), &memory.page_list);
+  }
+  if (!ok) {
     return OutOfMemory("KV pool: " + std::to_string(num_pages) + " pages of " + std::to_string(layout.page_bytes()) +
                        " bytes (" + std::to_string(bytes) + " bytes in all) could not be allocated on " +
                        backend.name());
   }
-  return std::unique_ptr<PagePool>(
-      new PagePool(backend, layout, num_pages, std::move(memory).value(), std::move(moves).value()));
+  return std::unique_ptr<PagePool>(new PagePool(backend, layout, num_pages, std::move(memory)));
 }
 
-PagePool::PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Buffer memory, Buffer moves)
+PagePool::PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Memory memory)
     : backend_(&backend),
       layout_(layout),
       num_pages_(num_pages),
       memory_(std::move(memory)),
-      moves_(std::move(moves)),
       taken_(size_t(num_pages), false) {
   free_.reserve(size_t(num_pages));
   for (int64_t page = num_pages - 1; page >= 0; --page) free_.push_back(int32_t(page));
@@ -67,18 +75,45 @@ void PagePool::Give(int32_t page) {
 }
 
 void PagePool::MoveSlots(std::span<const int32_t> moves) {
-  const size_t max_numbers = size_t(moves_.bytes()) / sizeof(int32_t);
+  const size_t max_numbers = size_t(memory_.moves.bytes()) / sizeof(int32_t);
   while (!moves.empty()) {
     const std::span<const int32_t> part = moves.first(std::min(moves.size(), max_numbers));
-    const Tensor list = moves_.View(DType::kI32, {int64_t(part.size() / 2), 2});
+    const Tensor list = memory_.moves.View(DType::kI32, {int64_t(part.size() / 2), 2});
     backend_->CopyToDevice(list, std::as_bytes(part));
-    backend_->Compact({.moves = list, .pages = pages(), .kv = layout_});
+    backend_->Compact({.moves = list, .pages = pages(), .kv = layout_, .mass = mass()});
     moves = moves.subspan(part.size());
   }
 }
 
 Tensor PagePool::pages() const {
-  return memory_.View(DType::kF32, {num_pages_ * layout_.page_bytes() / int64_t(sizeof(float))});
+  return memory_.pages.View(DType::kF32, {num_pages_ * layout_.page_bytes() / int64_t(sizeof(float))});
+}
+
+Tensor PagePool::mass() const {
+  if (memory_.mass.bytes() == 0) return {};
+  return memory_.mass.View(DType::kI64, {num_pages_, kPageSlots});
+}
+
+Tensor PagePool::UploadPageList(std::span<const int32_t> pages) {
+  WINNOW_CHECK(memory_.mass.bytes() > 0 && int64_t(pages.size()) <= num_pages_);
+  const Tensor list = memory_.page_list.View(DType::kI32, {int64_t(pages.size())});
+  backend_->CopyToDevice(list, std::as_bytes(pages));
+  return list;
+}
+
+std::vector<int64_t> PagePool::ReadMass(std::span<const int32_t> pages) {
+  const Tensor list = UploadPageList(pages);
+  // GatherRows moves 32-bit elements whatever they mean: a page's 16 counters are 32 of them.
+  const Tensor all = memory_.mass.View(DType::kF32, {num_pages_, 2 * kPageSlots});
+  const Tensor chosen = memory_.mass_copy.View(DType::kF32, {int64_t(pages.size()), 2 * kPageSlots});
+  backend_->GatherRows(all, list, chosen);
+  std::vector<int64_t> mass(pages.size() * size_t(kPageSlots));
+  backend_->CopyToHost(std::as_writable_bytes(std::span(mass)), chosen);
+  return mass;
+}
+
+void PagePool::ClearMass(std::span<const int32_t> pages) {
+  backend_->ZeroRows(mass(), UploadPageList(pages));
 }
 
 }  // namespace winnow

@@ -17,7 +17,9 @@ class PagePool {
  public:
   // Reserves the memory of `num_pages` pages on the backend, which must outlive the pool. OutOfMemory if it cannot be
   // had, InvalidArgument if there is no page or more than physical slots in int32 can name.
-  static Result<std::unique_ptr<PagePool>> Make(Backend& backend, const KvLayout& layout, int64_t num_pages);
+  // with_mass: also 64-bit attention statistics, one a slot (3 % of the pages' bytes at head size 64 in bf16).
+  static Result<std::unique_ptr<PagePool>> Make(Backend& backend, const KvLayout& layout, int64_t num_pages,
+                                                bool with_mass = false);
 
   // A free page: the one given back last, at first in ascending order. None left is a programmer mistake: reserve by
   // num_free() first (SequenceCache::Reserve does).
@@ -29,6 +31,11 @@ class PagePool {
   // Cannot fail: the device memory of the list is taken when the pool is made.
   void MoveSlots(std::span<const int32_t> moves);
 
+  // The mass of every slot of these pages: [pages][16]. with_mass pools only. One upload, one op, one copy.
+  std::vector<int64_t> ReadMass(std::span<const int32_t> pages);
+  // Sets it to 0.
+  void ClearMass(std::span<const int32_t> pages);
+
   int64_t num_pages() const { return num_pages_; }
   int64_t num_free() const { return int64_t(free_.size()); }
   int64_t num_used() const { return num_pages_ - num_free(); }
@@ -37,18 +44,27 @@ class PagePool {
   const KvLayout& layout() const { return layout_; }
   // The whole pool, as the ops take it: [num_pages * page_bytes / 4] f32.
   Tensor pages() const;
+  // [num_pages, 16] i64 indexed by physical slot, or empty without mass.
+  Tensor mass() const;
   Backend& backend() const { return *backend_; }
 
   void set_poison_on_release(bool poison) { poison_ = poison; }
 
  private:
-  PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Buffer memory, Buffer moves);
+  struct Memory {
+    Buffer pages;
+    Buffer moves;      // [max_moves][2] i32, of MoveSlots
+    Buffer mass;       // [num_pages][16] i64
+    Buffer page_list;  // [num_pages] i32, of ReadMass and ClearMass
+    Buffer mass_copy;  // [num_pages][16] i64, of ReadMass
+  };
+  PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Memory memory);
+  Tensor UploadPageList(std::span<const int32_t> pages);
 
   Backend* backend_;
   KvLayout layout_;
   int64_t num_pages_;
-  Buffer memory_;
-  Buffer moves_;               // [max_moves][2] i32, of MoveSlots
+  Memory memory_;
   std::vector<int32_t> free_;  // a stack
   std::vector<bool> taken_;    // [num_pages], so that no page is given back twice and then serves two heads
   int64_t peak_used_ = 0;

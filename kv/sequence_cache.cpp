@@ -127,6 +127,27 @@ void SequenceCache::Compact(const KeepPlan& plan) {
   ++evictions_;
 }
 
+std::vector<int32_t> SequenceCache::AllPages() const {
+  std::vector<int32_t> pages;
+  for (const HeadCache& head : heads_) pages.insert(pages.end(), head.pages.begin(), head.pages.end());
+  return pages;
+}
+
+std::vector<std::vector<int64_t>> SequenceCache::ReadMass() const {
+  const std::vector<int64_t> mass = pool_->ReadMass(AllPages());
+  std::vector<std::vector<int64_t>> heads;
+  auto at = mass.begin();
+  for (const HeadCache& head : heads_) {
+    heads.emplace_back(at, at + head.length());
+    at += int64_t(head.pages.size()) * kPageSlots;
+  }
+  return heads;
+}
+
+void SequenceCache::ClearMass() {
+  pool_->ClearMass(AllPages());
+}
+
 void SequenceCache::Release() {
   for (size_t index = heads_.size(); index-- > 0;) {
     heads_[index].positions.clear();

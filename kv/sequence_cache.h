@@ -60,6 +60,11 @@ class SequenceCache {
   // as one eviction even if these heads keep everything, so that evictions() is the same on every rank.
   void Compact(const KeepPlan& plan);
 
+  // The mass of every slot, [layer][local head][length]; the pool must have mass.
+  std::vector<std::vector<int64_t>> ReadMass() const;
+  // Sets it to 0 (the next observation window begins).
+  void ClearMass();
+
   // Gives every page back. The cache is then as new: empty, all counters 0 (a replay starts from there).
   void Release();
 
@@ -70,6 +75,8 @@ class SequenceCache {
  private:
   // Returns the pages beyond the length of the head at `index` of heads_.
   void GiveUnusedPages(size_t index);
+
+  std::vector<int32_t> AllPages() const;  // of every head, in order
 
   PagePool* pool_;
   int64_t num_layers_, num_kv_heads_, first_kv_head_;

@@ -31,6 +31,7 @@ Status Transformer::EnsureWorkspace(int64_t rows) {
   };
   const int64_t hidden = config_.hidden_size;
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.ids));
+  WINNOW_RETURN_IF_ERROR(grow(4, &work_.observe));
   WINNOW_RETURN_IF_ERROR(grow(4 * config_.head_dim, &work_.cos_sin));
   WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.hidden));
   WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.normed));
@@ -59,6 +60,9 @@ Status Transformer::UploadRows(const ForwardBatch& batch) {
     cos_sin.insert(cos_sin.end(), row.begin(), row.end());
   }
   backend_.CopyToDevice(work_.ids.View(DType::kI32, {rows}), std::as_bytes(batch.token_ids));
+  if (!batch.observe.empty()) {
+    backend_.CopyToDevice(work_.observe.View(DType::kI32, {rows}), std::as_bytes(batch.observe));
+  }
   backend_.CopyToDevice(View(work_.cos_sin, rows, config_.head_dim), std::as_bytes(std::span(cos_sin)));
   return OkStatus();
 }
@@ -82,6 +86,7 @@ void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
   const LayerWeights& layer = weights_.layers[size_t(layer_index)];
   const int64_t rows = batch.kv->num_rows(), hidden_size = config_.hidden_size, head_dim = config_.head_dim;
   const int64_t query_heads = local_q_columns_ / head_dim, kv_heads = local_kv_columns_ / head_dim;
+  const bool is_observed = !batch.observe.empty();
   const Tensor normed = View(work_.normed, rows, hidden_size);
   backend_.RmsNorm(View(work_.hidden, rows, hidden_size), layer.attention_norm.View(DType::kF32, {hidden_size}),
                    config_.rms_epsilon, normed);
@@ -98,14 +103,17 @@ void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
                        .physical_slots = batch.kv->physical_slots(layer_index),
                        .pages = batch.pages,
                        .kv = kv_,
-                       .q_scale = float(1.0 / std::sqrt(double(head_dim)))});
+                       .q_scale = float(1.0 / std::sqrt(double(head_dim))),
+                       .mass = batch.mass});
   backend_.Attention({.q = q,
                       .out = work_.attended.View(DType::kF32, {rows, query_heads, head_dim}),
                       .page_table = batch.kv->page_table(layer_index),
                       .row_sequence = batch.kv->row_sequence(),
                       .visible = batch.kv->visible(layer_index),
                       .pages = batch.pages,
-                      .kv = kv_});
+                      .kv = kv_,
+                      .observe = is_observed ? work_.observe.View(DType::kI32, {rows}) : Tensor(),
+                      .mass = is_observed ? batch.mass : Tensor()});
   // One segment per query head: fixed by the model, so that any split of heads adds the same integers.
   AddProjection(View(work_.attended, rows, local_q_columns_), *layer.output, head_dim, rows);
 }

@@ -33,6 +33,9 @@ struct ForwardBatch {
   std::span<const int32_t> logit_rows;  // ascending rows whose logits are wanted
   const KvBatch* kv;                    // the step's slots, already appended
   Tensor pages;                         // of the pool
+  // Rows whose attention is added to `mass` (the pool's); both empty if no sequence of the step is observed.
+  std::span<const int32_t> observe = {};
+  Tensor mass = {};
 };
 
 class Transformer {
@@ -54,7 +57,7 @@ class Transformer {
   // Buffers for a number of rows; grown when a larger step comes.
   struct Workspace {
     int64_t rows = 0;
-    Buffer ids, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
+    Buffer ids, observe, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
   };
   Status EnsureWorkspace(int64_t rows);
   Status UploadRows(const ForwardBatch& batch);

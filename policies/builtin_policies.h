@@ -11,5 +11,7 @@ namespace winnow {
 std::unique_ptr<EvictionPolicy> MakeFullPolicy();
 std::unique_ptr<EvictionPolicy> MakeStreamingLlmPolicy();
 std::unique_ptr<EvictionPolicy> MakeRandomPolicy();
+std::unique_ptr<EvictionPolicy> MakeH2oPolicy();
+std::unique_ptr<EvictionPolicy> MakeSnapKvPolicy();
 
 }  // namespace winnow

@@ -14,16 +14,32 @@
 
 namespace winnow {
 
-// Who shares a kept set.
+// Who shares a kept set: every KV head has its own, the heads of a layer share one, or all heads of all layers do.
 enum class EvictionScope { kHead, kLayer, kSequence };
 std::string_view Name(EvictionScope scope);
+// InvalidArgument naming the known scopes.
+Result<EvictionScope> ParseEvictionScope(std::string_view name);
+
+// Attention statistics that a policy scores with; counted only for the sequences of policies that ask.
+enum class Observation {
+  kNone,
+  kCumulativeMass,  // softmax weight received from every query since the slot was written, evictions included
+  kWindowMass,      // from the queries of the newest recent_tokens tokens before the eviction alone
+};
 
 // What a policy may know of one head of one sequence when it scores it. Everything here is the same for any rank count.
+// A set of heads that share a kept set (a wider scope) is scored once: layer and global_head are then kAllOfThem.
 struct HeadView {
+  static constexpr int64_t kAllOfThem = -1;
+
   int64_t layer;
   int64_t global_head;                 // KV head, counted over all ranks
   std::span<const int32_t> positions;  // [length] absolute position of each slot, ascending
-  int64_t tokens_seen;                 // of the sequence
+  // [length] the observation, in steps of 2^-30 of a query's softmax weight, summed over the query heads of the group
+  // (and over the heads that share the kept set); empty if the policy observes nothing.
+  std::span<const int64_t> mass;
+  int64_t recent_tokens;  // newest slots that are protected: the observation window
+  int64_t tokens_seen;    // of the sequence
   int64_t prompt_tokens;
   int64_t eviction_index;  // evictions of this sequence before this one
   uint64_t seed;           // of the request; random numbers are keyed by it (design: counter-based)
@@ -35,9 +51,16 @@ class EvictionPolicy {
   virtual ~EvictionPolicy() = default;
 
   virtual std::string_view name() const = 0;
-  virtual EvictionScope scope() const = 0;
+  // Who shares a kept set unless the user asks for another scope.
+  virtual EvictionScope scope() const { return EvictionScope::kHead; }
+  virtual Observation observation() const { return Observation::kNone; }
   // False for a policy that keeps everything: it has no budget and is never asked to score.
   virtual bool evicts() const { return true; }
+  // How many of the newest tokens are protected, given the budget and what the user asked for.
+  virtual int64_t RecentTokens(int64_t budget, int64_t asked) const {
+    (void)budget;
+    return asked;
+  }
   // How survivors are placed: "absolute" (keys stay rotated at their original position) is the only way so far.
   virtual std::string_view positions() const { return "absolute"; }
 

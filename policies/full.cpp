@@ -8,7 +8,6 @@ namespace {
 class FullPolicy : public EvictionPolicy {
  public:
   std::string_view name() const override { return "full"; }
-  EvictionScope scope() const override { return EvictionScope::kHead; }
   bool evicts() const override { return false; }
   // The interface rules the call out, so that no eviction can ever be reported under this name.
   void Score(const HeadView&, std::span<float>) const override { WINNOW_CHECK(evicts()); }

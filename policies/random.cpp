@@ -11,14 +11,14 @@ namespace {
 class RandomPolicy : public EvictionPolicy {
  public:
   std::string_view name() const override { return "random"; }
-  EvictionScope scope() const override { return EvictionScope::kHead; }
 
   // Uniform in (0, 1). Key: the request's seed. Counter, one number a field, so that no two draws share one:
   //   purpose (8 bits) | choice (24), layer (16) | global head (16), eviction, position.
   void Score(const HeadView& head, std::span<float> scores) const override {
     WINNOW_CHECK(scores.size() == head.positions.size());
     const uint32_t use = uint32_t(RandomPurpose::kRandomEviction) | uint32_t(head.choice_index) << 8;
-    const uint32_t place = uint32_t(head.layer) | uint32_t(head.global_head) << 16;
+    // 0xffff stands for all layers or all heads.
+    const uint32_t place = uint32_t(head.layer & 0xffff) | uint32_t(head.global_head & 0xffff) << 16;
     for (size_t slot = 0; slot < scores.size(); ++slot) {
       const PhiloxBlock block =
           Philox(head.seed, {use, place, uint32_t(head.eviction_index), uint32_t(head.positions[slot])});

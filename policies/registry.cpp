@@ -14,16 +14,24 @@ struct Entry {
 };
 
 constexpr Entry kPolicies[] = {
-    {"full", MakeFullPolicy},
-    {"streaming-llm", MakeStreamingLlmPolicy},
-    {"random", MakeRandomPolicy},
+    {"full", MakeFullPolicy},     {"streaming-llm", MakeStreamingLlmPolicy},
+    {"random", MakeRandomPolicy}, {"h2o", MakeH2oPolicy},
+    {"snapkv", MakeSnapKvPolicy},
 };
+
+constexpr std::array<std::string_view, 3> kScopeNames = {"head", "layer", "sequence"};
 
 }  // namespace
 
 std::string_view Name(EvictionScope scope) {
-  constexpr std::array<std::string_view, 3> kNames = {"head", "layer", "sequence"};
-  return kNames[size_t(scope)];
+  return kScopeNames[size_t(scope)];
+}
+
+Result<EvictionScope> ParseEvictionScope(std::string_view name) {
+  for (size_t i = 0; i < kScopeNames.size(); ++i) {
+    if (kScopeNames[i] == name) return EvictionScope(i);
+  }
+  return InvalidArgument("KV eviction scope: expected head, layer or sequence, found \"" + std::string(name) + "\"");
 }
 
 std::vector<std::string> PolicyNames() {

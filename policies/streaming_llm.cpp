@@ -12,8 +12,6 @@ namespace {
 class StreamingLlmPolicy : public EvictionPolicy {
  public:
   std::string_view name() const override { return "streaming-llm"; }
-  // All heads choose alike, but each for itself: positions are all they need, and no rank has to ask another.
-  EvictionScope scope() const override { return EvictionScope::kHead; }
 
   // The score is the position: the newest stay. The sinks are the protected ones. From 2^24 on, floats of neighbouring
   // positions are equal; the tie rule (the higher position wins) still keeps the newest.

@@ -175,7 +175,9 @@ struct AttentionKernel {
     const int64_t first_slot = block * kAttentionBlockSlots, end = tile.num_queries();
     const int64_t head_dim = job.kv.head_dim, stride = PartialFloats(head_dim);
     const int32_t* pages = tile.pages + block * kBlockPages;
-    alignas(64) float scores[kMaxTileQueries * kAttentionBlockSlots];
+    alignas(64) float passing[kMaxTileQueries * kAttentionBlockSlots];
+    // Observed rows need the weights again when the sum over all blocks is known.
+    float* scores = tile.observe != nullptr ? partials + end * stride : passing;
     const float* q[kMaxTileQueries];
     int64_t counts[kMaxTileQueries];
     for (int64_t i = 0; i < end; ++i) {
@@ -211,13 +213,13 @@ void AttendBlock(const AttentionJob& job, const AttentionTile& tile, int64_t blo
 template <class L>
 void MergeBlocks(const AttentionJob& job, const AttentionTile& tile, float* partials) {
   const int64_t head_dim = job.kv.head_dim, num_queries = tile.num_queries();
-  const int64_t block_stride = num_queries * PartialFloats(head_dim);
+  const int64_t block_stride = BlockFloats(tile, head_dim);
   for (int64_t i = 0; i < num_queries; ++i) {
     const int64_t r = i / tile.heads, head = tile.head + i % tile.heads;
     const int64_t num_blocks = (tile.Visible(r) + kAttentionBlockSlots - 1) / kAttentionBlockSlots;
     float* partial = partials + i * PartialFloats(head_dim);
     float* out = job.out + ((tile.row + r) * job.query_heads + head) * head_dim;
-    float* maxima = partial + head_dim + 16;  // of blocks, block_stride apart; become the blocks' weights
+    float* maxima = partial + MaximumOffset(head_dim);  // of blocks, block_stride apart; become the blocks' weights
     float top = -1e30f;
     bool nan = false;
     for (int64_t b = 0; b < num_blocks; ++b) {
@@ -225,7 +227,9 @@ void MergeBlocks(const AttentionJob& job, const AttentionTile& tile, float* part
       nan |= maximum != maximum;
       top = maximum > top ? maximum : top;
     }
+    float& reciprocal = partial[ReciprocalOffset(head_dim)];
     if (nan) {
+      reciprocal = std::numeric_limits<float>::quiet_NaN();
       std::fill(out, out + head_dim, std::bit_cast<float>(0x7fc00000u));
       continue;
     }
@@ -235,7 +239,8 @@ void MergeBlocks(const AttentionJob& job, const AttentionTile& tile, float* part
       weight = ExactExp(weight - top);
       sum = L::Fma(L::Set(weight), L::Load(partial + b * block_stride + head_dim), sum);
     }
-    const auto inverse = L::Set(1.0f / L::SumLanes(sum));
+    reciprocal = 1.0f / L::SumLanes(sum);
+    const auto inverse = L::Set(reciprocal);
     for (int64_t dim = 0; dim < head_dim; dim += 16) {
       auto acc = L::Set(0.0f);
       for (int64_t b = 0; b < num_blocks; ++b) {

@@ -18,11 +18,16 @@ void MakeTiles(const AttentionArgs& args, std::vector<AttentionTile>* tiles) {
   const int64_t group = args.q.dim(1) / kv_heads;
   const int64_t heads_at_once = std::min(group, kMaxTileQueries), rows_at_once = kMaxTileQueries / heads_at_once;
   const int32_t* sequence = args.row_sequence.as<int32_t>();
+  const int32_t* observe = args.observe.data() == nullptr ? nullptr : args.observe.as<int32_t>();
   tiles->clear();
   for (int64_t row = 0; row < rows;) {
     int64_t count = 1;
     while (count < rows_at_once && row + count < rows && sequence[row + count] == sequence[row]) ++count;
     WINNOW_DCHECK(sequence[row] >= 0 && sequence[row] < args.page_table.dim(0));
+    const bool observed =
+        observe != nullptr && std::any_of(observe + row, observe + row + count, [](int32_t o) { return o != 0; });
+    const bool alone = heads_at_once == group && (row == 0 || sequence[row - 1] != sequence[row]) &&
+                       (row + count == rows || sequence[row + count] != sequence[row]);
     for (int64_t h = 0; h < kv_heads; ++h) {
       const int32_t* pages = args.page_table.as<int32_t>() + (sequence[row] * kv_heads + h) * max_pages;
       const int32_t* visible = args.visible.as<int32_t>() + row * kv_heads + h;
@@ -33,7 +38,9 @@ void MakeTiles(const AttentionArgs& args, std::vector<AttentionTile>* tiles) {
                           .heads = std::min(heads_at_once, group - g),
                           .pages = pages,
                           .visible = visible,
-                          .visible_stride = kv_heads});
+                          .visible_stride = kv_heads,
+                          .observe = observed ? observe + row : nullptr,
+                          .alone = alone});
       }
     }
     row += count;
@@ -49,11 +56,11 @@ void CpuBackend::DoAttention(const AttentionArgs& args) {
                             .query_heads = args.q.dim(1),
                             .pool = args.pages.data(),
                             .kv = args.kv,
-                            .page_bytes = args.kv.page_bytes()};
+                            .page_bytes = args.kv.page_bytes(),
+                            .mass = args.mass.data() == nullptr ? nullptr : args.mass.as<int64_t>(),
+                            .one_thread = pool_.num_threads() == 1};
   const int64_t num_tiles = int64_t(tiles_.size());
-  const auto block_floats = [&](const AttentionTile& tile) {
-    return tile.num_queries() * PartialFloats(args.kv.head_dim);
-  };
+  const auto block_floats = [&](const AttentionTile& tile) { return BlockFloats(tile, args.kv.head_dim); };
   if (pool_.num_threads() == 1 || num_tiles >= kTilesPerThread * pool_.num_threads()) {
     int64_t max_floats = 0;
     for (const AttentionTile& tile : tiles_) max_floats = std::max(max_floats, tile.num_blocks() * block_floats(tile));
@@ -67,38 +74,51 @@ void CpuBackend::DoAttention(const AttentionArgs& args) {
           kernels_.attend_block(job, tile, b, partials + b * block_floats(tile));
         }
         kernels_.merge_blocks(job, tile, partials);
+        for (int64_t b = 0; tile.observe != nullptr && b < tile.num_blocks(); ++b) {
+          kernels_.add_mass(job, tile, b, partials);
+        }
       }
     });
     return;
   }
   // Blocks of all tiles in one line, cut evenly; the partials of all lie in one memory.
   int64_t num_blocks = 0, num_floats = 0;
+  bool any_observed = false;
   for (const AttentionTile& tile : tiles_) {
     num_blocks += tile.num_blocks();
     num_floats += tile.num_blocks() * block_floats(tile);
+    any_observed |= tile.observe != nullptr;
   }
   float* partials = Reserve(partials_[0], num_floats * int64_t(sizeof(float)));
-  const auto deal = [&](int64_t begin, int64_t end) {
-    float* at = partials;
-    for (const AttentionTile& tile : tiles_) {
-      for (int64_t b = std::max(begin, int64_t(0)); b < std::min(end, tile.num_blocks()); ++b) {
-        kernels_.attend_block(job, tile, b, at + b * block_floats(tile));
+  // f(tile, block, the tile's partials) for every block.
+  const auto for_blocks = [&](auto&& f) {
+    const auto deal = [&](int64_t begin, int64_t end) {
+      float* at = partials;
+      for (const AttentionTile& tile : tiles_) {
+        for (int64_t b = std::max(begin, int64_t(0)); b < std::min(end, tile.num_blocks()); ++b) f(tile, b, at);
+        begin -= tile.num_blocks();
+        end -= tile.num_blocks();
+        at += tile.num_blocks() * block_floats(tile);
       }
-      begin -= tile.num_blocks();
-      end -= tile.num_blocks();
-      at += tile.num_blocks() * block_floats(tile);
+    };
+    if (num_blocks >= 2 * pool_.num_threads()) {
+      pool_.For(num_blocks, deal);
+    } else {
+      deal(0, num_blocks);
     }
   };
-  if (num_blocks >= 2 * pool_.num_threads()) {
-    pool_.For(num_blocks, deal);
-  } else {
-    deal(0, num_blocks);
-  }
+  for_blocks([&](const AttentionTile& tile, int64_t block, float* at) {
+    kernels_.attend_block(job, tile, block, at + block * block_floats(tile));
+  });
   float* at = partials;
   for (const AttentionTile& tile : tiles_) {
     kernels_.merge_blocks(job, tile, at);
     at += tile.num_blocks() * block_floats(tile);
   }
+  if (!any_observed) return;
+  for_blocks([&](const AttentionTile& tile, int64_t block, float* tile_partials) {
+    if (tile.observe != nullptr) kernels_.add_mass(job, tile, block, tile_partials);
+  });
 }
 
 }  // namespace winnow::cpu

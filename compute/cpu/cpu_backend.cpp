@@ -201,7 +201,17 @@ void CpuBackend::DoGatherRows(const Tensor& x, const Tensor& indices, const Tens
   }
 }
 
+void CpuBackend::DoZeroRows(const Tensor& x, const Tensor& indices) {
+  const int64_t width = x.dim(1);
+  for (int64_t i = 0; i < indices.dim(0); ++i) {
+    const int64_t row = indices.as<int32_t>()[i];
+    WINNOW_CHECK(row >= 0 && row < x.dim(0));
+    std::fill_n(x.as<int64_t>() + row * width, width, int64_t(0));
+  }
+}
+
 void CpuBackend::DoCompact(const CompactArgs& args) {
+  if (args.mass.data() != nullptr) CompactMass(args);
   // Dimensions move independently of each other: each thread does all moves in order for its own.
   const int64_t pairs = args.kv.head_dim / 2;
   ForRows(pool_, pairs, 2 * args.moves.dim(0),

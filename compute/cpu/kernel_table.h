@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compute/cpu/attention.h"
+#include "compute/cpu/attention_mass.h"
 #include "compute/cpu/kernels.h"
 #include "compute/cpu/mat_mul.h"
 #include "compute/cpu/quantise.h"
@@ -16,6 +17,7 @@ constexpr CpuKernels MakeKernels() {
           .mat_mul = MatMulTiles<L>,
           .attend_block = AttendBlock<L>,
           .merge_blocks = MergeBlocks<L>,
+          .add_mass = AddMass<L>,
           .rms_norm = RmsNormRow<L>,
           .silu_mul = SiluMulRow<L>};
 }

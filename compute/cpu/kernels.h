@@ -42,10 +42,13 @@ struct AttentionTile {
   const int32_t* pages;    // page numbers of this sequence and KV head
   const int32_t* visible;  // of the first row; the next row's is `visible_stride` further
   int64_t visible_stride;
+  const int32_t* observe;  // of the first row; null if no row of the tile is observed
+  bool alone;              // no other tile has this sequence and KV head
 
   int64_t Visible(int64_t r) const { return visible[r * visible_stride]; }
   int64_t num_blocks() const { return (Visible(rows - 1) + kAttentionBlockSlots - 1) / kAttentionBlockSlots; }
   int64_t num_queries() const { return rows * heads; }
+  bool Observed(int64_t r) const { return observe != nullptr && observe[r] != 0; }
 };
 // With more, scores and queries push a block's keys out of the first-level cache (20: 58, 12: 64 GFLOP/s in prefill).
 constexpr int64_t kMaxTileQueries = 12;
@@ -58,22 +61,40 @@ struct AttentionJob {
   const std::byte* pool;  // pages
   KvLayout kv;
   int64_t page_bytes;  // kv.page_bytes(), which is too slow to ask for every page
+  int64_t* mass;       // by physical slot; used by tiles with observed rows
+  bool one_thread;     // only one thread works on the job
 };
 
 // The result of one block for one query, [head_dim + 32] floats: the weighted sum of V, 16 lanes of the sum of weights,
-// and the block's maximum (NaN if a score was NaN) in a line of its own.
+// and a line of its own for the block's maximum (NaN if a score was NaN; the block's weight after the merge) and, in
+// the first block, the reciprocal of the sum of weights (after the merge; NaN if a score was NaN).
 inline int64_t PartialFloats(int64_t head_dim) {
   return head_dim + 32;
+}
+inline int64_t MaximumOffset(int64_t head_dim) {
+  return head_dim + 16;
+}
+inline int64_t ReciprocalOffset(int64_t head_dim) {
+  return head_dim + 17;
+}
+
+// All that is kept of one block of a tile: partials [queries][PartialFloats] and, if a row is observed, the weights of
+// slots, relative to the block's maximum, [queries][128].
+inline int64_t BlockFloats(const AttentionTile& tile, int64_t head_dim) {
+  const int64_t weights = tile.observe != nullptr ? kAttentionBlockSlots : 0;
+  return tile.num_queries() * (PartialFloats(head_dim) + weights);
 }
 
 struct CpuKernels {
   const char* name;
   void (*quantise)(const float* x, int64_t blocks, ActivationBlock* out);
   void (*mat_mul)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
-  // One block of a tile: partials [queries][PartialFloats]. Queries that do not see the block are not written.
+  // One block of a tile: [BlockFloats]. Queries that do not see the block are not written.
   void (*attend_block)(const AttentionJob& job, const AttentionTile& tile, int64_t block, float* partials);
-  // Adds partials [blocks][queries][PartialFloats] in order and writes the tile's rows of out.
+  // Adds partials [blocks][BlockFloats] in order and writes the tile's rows of out.
   void (*merge_blocks)(const AttentionJob& job, const AttentionTile& tile, float* partials);
+  // Adds the mass of one block of a tile with observed rows, after merge_blocks with the same partials.
+  void (*add_mass)(const AttentionJob& job, const AttentionTile& tile, int64_t block, const float* partials);
   void (*rms_norm)(const float* x, const float* gain, float epsilon, int64_t n, float* out);
   void (*silu_mul)(float* gate, const float* up, int64_t n);
 };

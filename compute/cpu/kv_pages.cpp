@@ -53,6 +53,7 @@ void RopeAppendRow(const RopeAppendArgs& args, int64_t row) {
     }
     E* value = Value<E>(args.pages, args.kv, slot, 0);
     for (int64_t i = 0; i < head_dim; ++i) Put(v[i], value + i);
+    if (args.mass.data() != nullptr) args.mass.as<int64_t>()[slot] = 0;
   }
 }
 
@@ -88,6 +89,12 @@ void CompactDimensions(const CompactArgs& args, int64_t dim_begin, int64_t dim_e
       Move<float>(args, from, to, dim_begin, dim_end);
     }
   }
+}
+
+void CompactMass(const CompactArgs& args) {
+  const int32_t* moves = args.moves.as<int32_t>();
+  int64_t* mass = args.mass.as<int64_t>();
+  for (int64_t i = 0; i < args.moves.dim(0); ++i) mass[moves[2 * i + 1]] = mass[moves[2 * i]];
 }
 
 }  // namespace winnow::cpu

@@ -13,4 +13,7 @@ void RopeAppendRows(const RopeAppendArgs& args, int64_t begin, int64_t end);
 // All moves in order, for dimensions [dim_begin, dim_end), even numbers.
 void CompactDimensions(const CompactArgs& args, int64_t dim_begin, int64_t dim_end);
 
+// All moves in order, for the mass, which must be given.
+void CompactMass(const CompactArgs& args);
+
 }  // namespace winnow::cpu

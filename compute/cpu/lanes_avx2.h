@@ -159,6 +159,22 @@ struct Avx2Lanes {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(bytes, order));
   }
+  WINNOW_LANES Int AddModulo(Int x, Int y) {
+    return AddInt(x, y);
+  }
+  WINNOW_LANES Int64 LoadInt64(const int64_t* p) {
+    return {{LoadRegister(p), LoadRegister(p + 4), LoadRegister(p + 8), LoadRegister(p + 12)}};
+  }
+  WINNOW_LANES Int64 AddInt64(Int64 x, Int64 y) {
+    for (int i = 0; i < 4; ++i) x.v[i] = _mm256_add_epi64(x.v[i], y.v[i]);
+    return x;
+  }
+  WINNOW_LANES Int64 AddUnsigned(Int64 sum, Int x) {
+    const __m128i quarter[4] = {_mm256_castsi256_si128(x.a), _mm256_extracti128_si256(x.a, 1),
+                                _mm256_castsi256_si128(x.b), _mm256_extracti128_si256(x.b, 1)};
+    for (int i = 0; i < 4; ++i) sum.v[i] = _mm256_add_epi64(sum.v[i], _mm256_cvtepu32_epi64(quarter[i]));
+    return sum;
+  }
   WINNOW_LANES Int64 ZeroInt64() {
     const __m256i zero = _mm256_setzero_si256();
     return {{zero, zero, zero, zero}};

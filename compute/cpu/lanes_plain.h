@@ -159,7 +159,26 @@ struct PlainLanes {
   static void StoreInt8(int8_t* p, Int a, Int b) {
     for (int i = 0; i < 16; ++i) p[i] = int8_t(a.v[i]), p[i + 16] = int8_t(b.v[i]);
   }
+  // Sums modulo 2^32.
+  static Int AddModulo(Int a, Int b) {
+    for (int i = 0; i < 16; ++i) a.v[i] = int32_t(uint32_t(a.v[i]) + uint32_t(b.v[i]));
+    return a;
+  }
   static Int64 ZeroInt64() { return Int64{}; }
+  static Int64 LoadInt64(const int64_t* p) {
+    Int64 r;
+    std::memcpy(r.v, p, sizeof(r.v));
+    return r;
+  }
+  static Int64 AddInt64(Int64 a, Int64 b) {
+    for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
+    return a;
+  }
+  // sum + a, whose lanes are taken as unsigned.
+  static Int64 AddUnsigned(Int64 sum, Int a) {
+    for (int i = 0; i < 16; ++i) sum.v[i] += int64_t(uint32_t(a.v[i]));
+    return sum;
+  }
   // sum + round to nearest even of a. Lanes may be NaN or large only if their result is not used.
   static Int64 AddRounded(Int64 sum, Float a) {
     for (int i = 0; i < 16; ++i) {

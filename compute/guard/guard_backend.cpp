@@ -20,6 +20,10 @@ class GuardBackend::Scope {
     guard_->Open(tensor, access);
     open_.emplace_back(tensor, access);
   }
+  // A tensor that the op may do without.
+  void AddIfGiven(const Tensor& tensor, Access access) {
+    if (tensor.data() != nullptr) Add(tensor, access);
+  }
 
  private:
   GuardBackend* guard_;
@@ -78,12 +82,15 @@ void GuardBackend::DoAdd(const Tensor& x, const Tensor& residual) {
 }
 
 void GuardBackend::DoRopeAppend(const RopeAppendArgs& args) {
-  const Scope scope(this, {args.k, args.v, args.cos_sin, args.physical_slots}, {args.q, args.pages});
+  Scope scope(this, {args.k, args.v, args.cos_sin, args.physical_slots}, {args.q, args.pages});
+  scope.AddIfGiven(args.mass, Access::kWrite);
   inner_->RopeAppend(args);
 }
 
 void GuardBackend::DoAttention(const AttentionArgs& args) {
-  const Scope scope(this, {args.q, args.page_table, args.row_sequence, args.visible, args.pages}, {args.out});
+  Scope scope(this, {args.q, args.page_table, args.row_sequence, args.visible, args.pages}, {args.out});
+  scope.AddIfGiven(args.observe, Access::kRead);
+  scope.AddIfGiven(args.mass, Access::kWrite);
   inner_->Attention(args);
 }
 
@@ -97,8 +104,14 @@ void GuardBackend::DoGatherRows(const Tensor& x, const Tensor& indices, const Te
   inner_->GatherRows(x, indices, out);
 }
 
+void GuardBackend::DoZeroRows(const Tensor& x, const Tensor& indices) {
+  const Scope scope(this, {indices}, {x});
+  inner_->ZeroRows(x, indices);
+}
+
 void GuardBackend::DoCompact(const CompactArgs& args) {
-  const Scope scope(this, {args.moves}, {args.pages});
+  Scope scope(this, {args.moves}, {args.pages});
+  scope.AddIfGiven(args.mass, Access::kWrite);
   inner_->Compact(args);
 }
 

@@ -14,15 +14,19 @@ namespace {
 // Softmax over one block of 128 slots (by slot index), relative to the block's own maximum.
 struct BlockSum {
   float top = -1e30f;
-  float weight[kLanes] = {};  // lane = slot % 16
-  std::vector<float> values;  // [head_dim], not yet divided by the weight
+  float weight[kLanes] = {};   // lane = slot % 16
+  std::vector<float> values;   // [head_dim], not yet divided by the weight
+  std::vector<float> weights;  // of the slots
 };
 
 // One query head of one row. The same arithmetic for prefill and decode: it depends on the row's own slots alone.
 class HeadAttention {
  public:
   HeadAttention(const AttentionArgs& args, int64_t row, int64_t kv_head)
-      : args_(args), head_dim_(args.kv.head_dim), visible_(args.visible.as<int32_t>()[row * KvHeads() + kv_head]) {
+      : args_(args),
+        row_(row),
+        head_dim_(args.kv.head_dim),
+        visible_(args.visible.as<int32_t>()[row * KvHeads() + kv_head]) {
     const int64_t max_pages = args.page_table.dim(2), sequence = args.row_sequence.as<int32_t>()[row];
     WINNOW_CHECK(sequence >= 0 && sequence < args.page_table.dim(0));
     WINNOW_CHECK(visible_ > 0 && visible_ <= max_pages * kPageSlots);
@@ -41,7 +45,10 @@ class HeadAttention {
     for (int64_t begin = 0; begin < visible_; begin += kAttentionBlockSlots) {
       blocks.push_back(SumBlock(scores, begin, std::min(visible_, begin + kAttentionBlockSlots)));
     }
-    Merge(blocks, out);
+    const float reciprocal = Merge(blocks, out);
+    const bool observed = args_.observe.data() != nullptr && args_.observe.as<int32_t>()[row_] != 0;
+    // The largest weight is 1, so the sum is at least 1, unless infinite scores have made all weights 0.
+    if (observed && reciprocal <= 1) AddMass(blocks, reciprocal);
   }
 
  private:
@@ -63,6 +70,7 @@ class HeadAttention {
     for (int64_t j = begin; j < end; ++j) {
       const float p = ExactExp(scores[size_t(j)] - block.top);
       block.weight[j % kLanes] += p;
+      block.weights.push_back(p);
       const ReferenceSlot slot = Slot(j);
       for (int64_t i = 0; i < head_dim_; ++i) {
         block.values[size_t(i)] = std::fma(slot.Read(slot.ValueIndex(i)), p, block.values[size_t(i)]);
@@ -71,8 +79,8 @@ class HeadAttention {
     return block;
   }
 
-  // Blocks in order, each scaled by exp(its maximum - the largest).
-  void Merge(const std::vector<BlockSum>& blocks, float* out) const {
+  // Blocks in order, each scaled by exp(its maximum - the largest). Returns the reciprocal of the sum of weights.
+  float Merge(const std::vector<BlockSum>& blocks, float* out) const {
     float top = blocks[0].top;
     for (const BlockSum& block : blocks) top = std::max(top, block.top);
     float weight[kLanes] = {};
@@ -84,9 +92,23 @@ class HeadAttention {
     }
     const float reciprocal = 1.0f / SumLanes(weight);
     for (int64_t i = 0; i < head_dim_; ++i) out[i] *= reciprocal;
+    return reciprocal;
+  }
+
+  void AddMass(const std::vector<BlockSum>& blocks, float reciprocal) const {
+    float top = blocks[0].top;
+    for (const BlockSum& block : blocks) top = std::max(top, block.top);
+    for (int64_t j = 0; j < visible_; ++j) {
+      const BlockSum& block = blocks[size_t(j / kAttentionBlockSlots)];
+      const float steps = kMassSteps * ExactExp(block.top - top) * reciprocal;
+      const int64_t slot = table_[j / kPageSlots] * kPageSlots + j % kPageSlots;
+      args_.mass.as<int64_t>()[slot] +=
+          int64_t(std::nearbyint(block.weights[size_t(j % kAttentionBlockSlots)] * steps));
+    }
   }
 
   const AttentionArgs& args_;
+  const int64_t row_;
   const int64_t head_dim_;
   const int64_t visible_;
   const int32_t* table_;  // [max_pages] of this sequence and head

@@ -12,6 +12,7 @@ void ReferenceBackend::DoCompact(const CompactArgs& args) {
       from.CopyTo(to, from.KeyIndex(dim), to.KeyIndex(dim));
       from.CopyTo(to, from.ValueIndex(dim), to.ValueIndex(dim));
     }
+    if (args.mass.data() != nullptr) args.mass.as<int64_t>()[move[1]] = args.mass.as<int64_t>()[move[0]];
   }
 }
 

@@ -31,7 +31,9 @@ void ReferenceBackend::DoRopeAppend(const RopeAppendArgs& args) {
     }
     for (int64_t h = 0; h < kv_heads; ++h) {
       const int64_t offset = (r * kv_heads + h) * head_dim;
-      const ReferenceSlot slot(args.pages, args.kv, args.physical_slots.as<int32_t>()[r * kv_heads + h]);
+      const int64_t physical_slot = args.physical_slots.as<int32_t>()[r * kv_heads + h];
+      const ReferenceSlot slot(args.pages, args.kv, physical_slot);
+      if (args.mass.data() != nullptr) args.mass.as<int64_t>()[physical_slot] = 0;
       Rotate(args.k.as<float>() + offset, cos_sin, head_dim, rotated.data());
       for (int64_t i = 0; i < head_dim; ++i) {
         slot.Write(slot.KeyIndex(i), rotated[size_t(i)]);
