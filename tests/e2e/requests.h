@@ -20,16 +20,17 @@ inline std::vector<int32_t> RandomTokens(uint64_t seed, int64_t count, int32_t v
 
 // Request `index` of a fixed series; index 1 is the one that tests single out.
 inline Request MixedRequest(int64_t index, int32_t vocab_size, int64_t max_tokens) {
-  static const char* const kPolicies[] = {"streaming-llm", "random", "full"};
+  static const char* const kPolicies[] = {"streaming-llm", "random", "full", "snapkv", "h2o"};
   Request request;
   request.id = index;
   request.prompt = RandomTokens(uint64_t(100 + index), 5 + 37 * (index % 5), vocab_size);
   request.max_tokens = max_tokens;
-  request.eviction.policy = kPolicies[index % 3];
+  request.eviction.policy = kPolicies[index % 5];
   if (request.eviction.policy != "full") {
     request.eviction.budget = 40 + index;
     request.eviction.interval = 11 + index % 4;
     request.eviction.recent_tokens = 8;
+    request.eviction.scope = EvictionScope(index / 2 % 3);
   }
   if (index % 2 == 1) request.sampling = {.temperature = 1.1f, .top_k = 50, .top_p = 0.95f, .min_p = 0.01f};
   request.sampling.seed = uint64_t(7 + index);

@@ -140,7 +140,7 @@ class ModelShapes : public testing::TestWithParam<ShapeCase> {};
 TEST_P(ModelShapes, RankCountChangesNoBit) {
   const TinyModel model(GetParam().spec);
   RunSettings settings{.engine = {.pool_slots = 2048, .check_ranks = true}, .limits = {}};
-  const auto requests = MixedRequests(3, model.config.vocab_size, 20);
+  const auto requests = MixedRequests(5, model.config.vocab_size, 20);
   const RunOutcome one = RunOnThreads(1, model.file, model.config, settings, requests);
   for (int ranks : GetParam().ranks) {
     const RunOutcome other = RunOnThreads(ranks, model.file, model.config, settings, requests);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/philox.h"
 #include "kv/keep_plan.h"
 #include "policies/eviction_policy.h"
 
@@ -24,10 +25,22 @@ std::vector<int32_t> Positions(int64_t length) {
   return positions;
 }
 
+// A mass a slot, for policies that observe: pseudo-random and with many ties.
+std::span<const int64_t> MassOf(size_t length) {
+  static const std::vector<int64_t> kMass = [] {
+    std::vector<int64_t> mass;
+    for (uint32_t i = 0; i < 4096; ++i) mass.push_back(int64_t(Philox(3, {i, 0, 0, 0})[0] % 97) << 20);
+    return mass;
+  }();
+  return std::span(kMass).first(length);
+}
+
 HeadView ViewOf(const std::vector<int32_t>& positions) {
   return {.layer = 0,
           .global_head = 0,
           .positions = positions,
+          .mass = MassOf(positions.size()),
+          .recent_tokens = kProtection.recent_tokens,
           .tokens_seen = positions.empty() ? 0 : positions.back() + 1,
           .prompt_tokens = 10,
           .eviction_index = 0,
@@ -131,7 +144,7 @@ TEST_P(PolicyContract, HoldsTheBudgetOverRepeatedEvictions) {
 }
 
 TEST(PolicyRegistry, MakesEveryPolicyUnderItsOwnName) {
-  EXPECT_THAT(PolicyNames(), testing::ElementsAre("full", "streaming-llm", "random"));
+  EXPECT_THAT(PolicyNames(), testing::ElementsAre("full", "streaming-llm", "random", "h2o", "snapkv"));
   for (const std::string& name : PolicyNames()) {
     const auto policy = MakePolicy(name).value();
     EXPECT_EQ(policy->name(), name);
@@ -248,6 +261,47 @@ TEST(RandomPolicy, KeepsEveryAgeAlikeOverManyHeads) {
   double chi_square = 0;
   for (double count : counts) chi_square += (count - kExpected) * (count - kExpected) / (kExpected * 0.75);
   EXPECT_LT(chi_square, 290);  // 199 degrees of freedom: above 290 once in 30,000 seeds
+}
+
+TEST(H2oPolicy, KeepsTheHeaviestSlotsAndGivesHalfTheBudgetToTheNewest) {
+  const auto policy = MakePolicy("h2o").value();
+  EXPECT_EQ(policy->observation(), Observation::kCumulativeMass);
+  EXPECT_EQ(policy->RecentTokens(100, 32), 50);
+  EXPECT_EQ(policy->RecentTokens(40, 32), 32);
+  const std::vector<int32_t> positions = Positions(12);
+  std::vector<int64_t> mass = {5, 1, 9, 1, 1, 7, 1, 1, 1, 1, 1, 1};
+  HeadView view = ViewOf(positions);
+  view.mass = mass;
+  EXPECT_THAT(Kept(*policy, view, 6, {.sink_tokens = 0, .recent_tokens = 3}), testing::ElementsAre(0, 2, 5, 9, 10, 11));
+}
+
+TEST(SnapKvPolicy, PoolsFiveNeighboursOfThePrefixAndIgnoresTheWindow) {
+  const auto policy = MakePolicy("snapkv").value();
+  EXPECT_EQ(policy->observation(), Observation::kWindowMass);
+  const std::vector<int32_t> positions = Positions(10);
+  const std::vector<int64_t> mass = {10, 0, 0, 4, 0, 0, 20, 0, 1000, 1000};  // the last two are the window
+  HeadView view = ViewOf(positions);
+  view.mass = mass;
+  view.recent_tokens = 2;
+  EXPECT_THAT(Scores(*policy, view), testing::ElementsAre(10, 14, 14, 4, 24, 24, 20, 20, 0, 0));
+}
+
+TEST(RandomPolicy, WiderScopesDrawOnceForAllTheirHeads) {
+  const auto policy = MakePolicy("random").value();
+  const std::vector<int32_t> positions = Positions(100);
+  HeadView layer = ViewOf(positions), other_layer = layer, all = layer;
+  layer.global_head = other_layer.global_head = HeadView::kAllOfThem;
+  other_layer.layer = 1;
+  all.layer = all.global_head = HeadView::kAllOfThem;
+  EXPECT_NE(Scores(*policy, layer), Scores(*policy, other_layer));
+  EXPECT_NE(Scores(*policy, layer), Scores(*policy, all));
+}
+
+TEST(EvictionScope, NamesAreReadBackAndOthersRefused) {
+  for (EvictionScope scope : {EvictionScope::kHead, EvictionScope::kLayer, EvictionScope::kSequence}) {
+    EXPECT_EQ(ParseEvictionScope(Name(scope)).value(), scope);
+  }
+  EXPECT_THAT(ParseEvictionScope("heads").status().message(), HasSubstr("expected head, layer or sequence"));
 }
 
 }  // namespace
