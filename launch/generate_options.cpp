@@ -28,11 +28,11 @@ int RanksOnThisHost() {
   return 1;
 }
 
-// CLI11 wraps a negative number and clamps one that is too large: two seeds would silently be the same.
+// CLI11 wraps a negative number, clamps one that is too large and reads 010 as 8: two seeds would silently be the same.
 std::string CheckSeedText(const std::string& text) {
   uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && end == text.data() + text.size()) return "";
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (parsed.ec == std::errc() && text == std::to_string(seed)) return "";
   return "expected a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()) + ", found '" +
          text + "'";
 }

@@ -57,7 +57,7 @@ class CommandLine(ErrorCase):
         self.refuse(["top_p", "1.5"], "--top-p", 1.5)
         self.refuse(["top_k", "-1"], "--top-k", -1)
         self.refuse(["min_p", "1"], "--min-p", 1)
-        for seed in ("-1", "1.5", "99999999999999999999999", "x"):
+        for seed in ("-1", "1.5", "99999999999999999999999", "010", "x"):
             self.refuse(["--seed", seed], "--seed", seed)
         self.refuse(["--max-model-len", "9000000000"], "--max-model-len", 9000000000)
 
@@ -192,12 +192,14 @@ class Resources(ErrorCase):
         before = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
         try:
-            run = self.run_winnow("generate", "-m", self.model, "--threads", 1, "--prompt", "a", "--max-tokens", 10**7,
-                                  "--max-model-len", 2 * 10**7)
+            runs = [self.run_winnow("generate", "-m", self.model, "--threads", 1, "--prompt", "a", "--max-tokens", 10**7,
+                                    "--max-model-len", 2 * 10**7, np=np) for np in (None, 2)]
         finally:
             resource.setrlimit(resource.RLIMIT_AS, before)
-        self.assertEqual(run.code, NO_MEMORY, run.errors)
-        self.assertEqual(len(run.messages), 2, run.errors)  # the first is about the model's context
+        for run in runs:
+            self.assertEqual(run.code, NO_MEMORY, run.errors)
+            self.assertEqual(len(run.messages), 2, run.errors)  # the first is about the model's context
+            self.assertIn("KV pool", run.messages[1])
 
     def test_output_that_cannot_be_written_is_an_error(self):
         for extra in ((), ("--json",)):
