@@ -29,6 +29,19 @@ void Note(const std::string& line) {
   fmt::print(stderr, "winnow: {}\n", line);
 }
 
+// To standard output at once; Report looks whether all of it went through.
+void PrintOut(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// One verdict for all ranks. The file that a rank cannot read is named with its rank and host; a wrong argument is
+// wrong everywhere, so that its message goes without.
+Status Agree(Communicator& communicator, const Status& mine) {
+  const Status agreed = AgreeOnStatus(communicator, mine);
+  return agreed.code() == StatusCode::kInvalidArgument && mine.code() == agreed.code() ? mine : agreed;
+}
+
 Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config, Front* front) {
   WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(file));
   if (tokenizer.vocab_size() > config.vocab_size) {
@@ -69,23 +82,19 @@ class TextPrinter {
       : tokenizer_(*front.tokenizer), enabled_(enabled), streaming_(front.prepared.requests.size() == 1) {}
 
   void Token(int32_t id) {
-    if (enabled_ && streaming_ && !tokenizer_.IsControl(id)) Print(stream_.Push(tokenizer_.TokenBytes(id)));
+    if (enabled_ && streaming_ && !tokenizer_.IsControl(id)) PrintOut(stream_.Push(tokenizer_.TokenBytes(id)));
   }
   void Finished(const Completion& completion) {
     if (!enabled_) return;
     if (streaming_) {
-      Print(stream_.Finish() + "\n");
+      PrintOut(stream_.Finish() + "\n");
     } else {
-      Print(fmt::format("--- request {} ({})\n{}\n", completion.request_id, Name(completion.finish_reason),
-                        TextOf(tokenizer_, completion.token_ids)));
+      PrintOut(fmt::format("--- request {} ({})\n{}\n", completion.request_id, Name(completion.finish_reason),
+                           TextOf(tokenizer_, completion.token_ids)));
     }
   }
 
  private:
-  static void Print(const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  }
   const Tokenizer& tokenizer_;
   const bool enabled_, streaming_;
   Utf8Stream stream_;
@@ -105,17 +114,19 @@ Status RunLeader(const GenerateOptions& options, Front* front, RankEngine& engin
                          }});
 }
 
-void Report(const GenerateOptions& options, const Front& front, const RunSummary& run) {
+Status Report(const GenerateOptions& options, const Front& front, const RunSummary& run) {
   const auto& requests = front.prepared.requests;
   if (options.json) {
     for (size_t i = 0; i < requests.size(); ++i) {
       const std::string text = TextOf(*front.tokenizer, front.completions[i].token_ids);
-      fmt::print("{}\n", CompletionJson(requests[i], front.completions[i], text, run).dump());
+      PrintOut(CompletionJson(requests[i], front.completions[i], text, run).dump() + "\n");
     }
   } else {
-    fmt::print("\n{}", SummaryTable(requests, front.completions, run));
+    PrintOut("\n" + SummaryTable(requests, front.completions, run));
   }
-  std::fflush(stdout);
+  // A full disk must not pass for a finished run.
+  if (std::ferror(stdout) != 0) return InternalError("standard output could not be written");
+  return OkStatus();
 }
 
 // The first request that failed; the others have been answered.
@@ -141,10 +152,10 @@ EngineOptions ToEngineOptions(const GenerateOptions& options, int threads, int64
 
 }  // namespace
 
-Status RunGenerate(const GenerateOptions& options, Communicator& communicator) {
+Status RunGenerate(const Status& arguments, const GenerateOptions& options, Communicator& communicator) {
   const bool is_front = communicator.rank() == 0;
-  const auto agree = [&](const Status& mine) { return AgreeOnStatus(communicator, mine); };
-  WINNOW_RETURN_IF_ERROR(CheckGenerateOptions(options, communicator.size()));
+  const auto agree = [&](const Status& mine) { return Agree(communicator, mine); };
+  WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckGenerateOptions(options, communicator.size()) : arguments));
 
   auto file = GgufFile::Open(options.model_path);
   WINNOW_RETURN_IF_ERROR(agree(file.status()));
@@ -186,8 +197,12 @@ Status RunGenerate(const GenerateOptions& options, Communicator& communicator) {
                  .kv_cache_dtype = options.kv_cache_dtype,
                  .communicator = communicator.name(),
                  .work = (*engine)->GatherWork()};
-  if (is_front) Report(options, front, run);
-  return agree(is_front ? FirstError(front) : OkStatus());
+  Status answered = OkStatus();
+  if (is_front) {
+    answered = Report(options, front, run);
+    if (answered.ok()) answered = FirstError(front);
+  }
+  return agree(answered);
 }
 
 }  // namespace winnow

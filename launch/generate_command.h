@@ -9,6 +9,8 @@ namespace winnow {
 
 // Text goes to standard output as it comes (rank 0); the table, notes and progress too, or to standard error with
 // --json. The Status is the same on all ranks.
-Status RunGenerate(const GenerateOptions& options, Communicator& communicator);
+// `arguments`: what parsing them said on this rank. The ranks agree on it here, since one that ended alone would take
+// rank 0 with it before its message is out.
+Status RunGenerate(const Status& arguments, const GenerateOptions& options, Communicator& communicator);
 
 }  // namespace winnow

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <thread>
 
 namespace winnow {
@@ -26,6 +28,15 @@ int RanksOnThisHost() {
   return 1;
 }
 
+// CLI11 wraps a negative number, clamps one that is too large and reads 010 as 8: two seeds would silently be the same.
+std::string CheckSeedText(const std::string& text) {
+  uint64_t seed = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (parsed.ec == std::errc() && text == std::to_string(seed)) return "";
+  return "expected a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()) + ", found '" +
+         text + "'";
+}
+
 }  // namespace
 
 void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
@@ -44,7 +55,8 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   command.add_option("--top-p", o->sampling.top_p, "probability mass to sample from")->capture_default_str();
   command.add_option("--min-p", o->sampling.min_p, "share of the highest probability a token needs")
       ->capture_default_str();
-  command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported");
+  command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported")
+      ->check(CheckSeedText, "", "seed");
   command.add_flag("--ignore-eos", o->ignore_eos, "go on after an end-of-text token");
   command.add_option("--kv-eviction", o->eviction.policy, "policy: full, streaming-llm, random")->capture_default_str();
   command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
@@ -90,6 +102,10 @@ Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {
   WINNOW_RETURN_IF_ERROR(at_least_one("--max-num-batched-tokens", o.max_num_batched_tokens));
   if (o.threads) WINNOW_RETURN_IF_ERROR(at_least_one("--threads", *o.threads));
   if (o.max_model_len) WINNOW_RETURN_IF_ERROR(at_least_one("--max-model-len", *o.max_model_len));
+  if (o.max_model_len.value_or(1) > std::numeric_limits<int32_t>::max()) {
+    return InvalidArgument("--max-model-len: expected at most " + std::to_string(std::numeric_limits<int32_t>::max()) +
+                           ", found " + std::to_string(*o.max_model_len));
+  }
   if (o.numerics != "exact" && o.numerics != "fast") {
     return InvalidArgument("--numerics: expected exact or fast, found '" + o.numerics + "'");
   }
@@ -98,8 +114,8 @@ Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {
   }
   if (o.tensor_parallel_size && *o.tensor_parallel_size != num_ranks) {
     return InvalidArgument("--tensor-parallel-size " + std::to_string(*o.tensor_parallel_size) + ", but " +
-                           std::to_string(num_ranks) + " ranks were launched: start winnow with mpirun -np " +
-                           std::to_string(*o.tensor_parallel_size));
+                           std::to_string(num_ranks) + (num_ranks == 1 ? " rank was" : " ranks were") +
+                           " launched: start winnow with mpirun -np " + std::to_string(*o.tensor_parallel_size));
   }
   return CheckSamplingParams(o.sampling);
 }

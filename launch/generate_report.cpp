@@ -140,6 +140,9 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
     return request.eviction.policy == eviction.policy && request.eviction.budget == eviction.budget &&
            request.eviction.interval == eviction.interval;
   });
+  const bool same_seed = std::all_of(requests.begin(), requests.end(), [&](const Request& request) {
+    return request.sampling.seed == requests.front().sampling.seed;
+  });
   const std::string budget = !same               ? "per request, see --json"
                              : eviction.evicts() ? fmt::format("{} tokens a KV head, evicting every {}",
                                                                Grouped(eviction.budget), Grouped(eviction.interval))
@@ -150,6 +153,7 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
   table += Line("ranks x threads",
                 fmt::format("{} x {} ({}, {})", run.num_ranks, run.threads_per_rank, run.communicator, run.backend));
   table += Line("numerics", run.numerics);
+  table += Line("seed", same_seed ? std::to_string(requests.front().sampling.seed) : "per request");
   table += Line("policy", same ? eviction.policy : "per request");
   table += Line("budget", budget);
   table += Line("prefill", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(prompt_tokens),

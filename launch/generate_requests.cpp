@@ -1,7 +1,9 @@
 #include "launch/generate_requests.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -14,8 +16,10 @@ namespace {
 using Json = nlohmann::json;
 
 Result<std::string> ReadText(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return InvalidArgument("prompt file '" + path + "' is a directory");
   std::ifstream file(path, std::ios::binary);
-  if (!file) return InvalidArgument("prompt file '" + path + "' cannot be read");
+  if (!file) return InvalidArgument("prompt file '" + path + "' cannot be read: " + std::strerror(errno));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (file.bad()) return InvalidArgument("prompt file '" + path + "' cannot be read to its end");
   return text;
@@ -87,8 +91,9 @@ Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& d
     Asked asked = defaults;
     asked.where = path + " line " + std::to_string(number);
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (object.is_discarded()) return InvalidArgument(asked.where + ": not valid JSON");
     if (!object.is_object() || !object.contains("prompt")) {
-      return InvalidArgument(asked.where + ": expected a JSON object with \"prompt\"");
+      return InvalidArgument(asked.where + ": expected a JSON object with the field \"prompt\"");
     }
     for (const auto& [key, value] : object.items()) {
       if (Status status = TakeField(key, value, &asked); !status.ok()) {
@@ -115,12 +120,17 @@ Result<std::vector<Asked>> ReadPrompts(const GenerateOptions& options) {
   return std::vector<Asked>{asked};
 }
 
-Result<Request> ToRequest(const Asked& asked, const Tokenizer& tokenizer, int64_t context) {
-  Request request;
+// The numbers that go with a prompt; the messages name the flag or field.
+Result<EvictionSettings> CheckNumbers(const Asked& asked) {
   WINNOW_RETURN_IF_ERROR(CheckSamplingParams(asked.sampling));
   if (asked.max_tokens < 1) {
     return InvalidArgument("max_tokens: expected 1 or more, found " + std::to_string(asked.max_tokens));
   }
+  return ResolveEviction(asked.eviction);
+}
+
+Result<Request> ToRequest(const Asked& asked, const Tokenizer& tokenizer, int64_t context) {
+  Request request;
   if (asked.text.empty()) return InvalidArgument("the prompt is empty");
   WINNOW_ASSIGN_OR_RETURN(request.prompt, tokenizer.Encode(asked.text));
   if (request.prompt.empty()) return InvalidArgument("the prompt has no token in this model's vocabulary");
@@ -132,7 +142,6 @@ Result<Request> ToRequest(const Asked& asked, const Tokenizer& tokenizer, int64_
   request.max_tokens = std::min(asked.max_tokens, context - length);
   if (!asked.ignore_eos) request.stop_token_ids = tokenizer.eos_ids();
   request.sampling = asked.sampling;
-  WINNOW_ASSIGN_OR_RETURN(request.eviction, ResolveEviction(asked.eviction));
   return request;
 }
 
@@ -150,9 +159,14 @@ Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const M
   WINNOW_ASSIGN_OR_RETURN(const std::vector<Asked> prompts, ReadPrompts(options));
   bool budget_ignored = false;
   for (const Asked& asked : prompts) {
+    const auto at = [&](const Status& status) { return Status(status.code(), asked.where + ": " + status.message()); };
+    auto eviction = CheckNumbers(asked);
+    // Numbers of a single prompt come from flags, which the message names.
+    if (!eviction.ok()) return options.prompts_file ? at(eviction.status()) : eviction.status();
     auto request = ToRequest(asked, tokenizer, prepared.context);
-    if (!request.ok()) return Status(request.status().code(), asked.where + ": " + request.status().message());
+    if (!request.ok()) return at(request.status());
     request->id = int64_t(prepared.requests.size());
+    request->eviction = *eviction;
     budget_ignored |= asked.eviction.budget != 0 && !request->eviction.evicts();
     if (request->max_tokens < asked.max_tokens) {
       prepared.notes.push_back(asked.where + ": the answer ends after " + std::to_string(request->max_tokens) +

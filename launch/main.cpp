@@ -3,8 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/version.h"
 #include "dist/communicator.h"
@@ -23,21 +26,36 @@ void PrintError(const Status& status) {
   if (!status.ok()) fmt::print(stderr, "winnow: {}\n", status.message());
 }
 
-// True on the rank that speaks: known from the launcher's environment, before MPI is up.
-bool IsFirstRank() {
+// This rank as the launcher's environment has it, before MPI is up. None: started by hand.
+std::optional<std::string> LaunchedRank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* value = std::getenv(name)) return std::string_view(value) == "0";
+    if (const char* value = std::getenv(name)) return value;
   }
-  return true;
+  return std::nullopt;
 }
 
-int RunGenerateCommand(const GenerateOptions& options, int* argc, char*** argv) {
+bool IsFirstRank() {
+  return LaunchedRank().value_or("0") == "0";
+}
+
+// CLI11 looks for missing options first, but what was typed wrong explains more.
+Status ArgumentError(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  return InvalidArgument((unknown.empty() ? error.what() : "unknown argument '" + unknown.front() + "'") +
+                         std::string(" (see winnow --help)"));
+}
+
+int RunGenerateCommand(const Status& arguments, const GenerateOptions& options, int* argc, char*** argv) {
+  if (!arguments.ok() && !LaunchedRank()) {
+    PrintError(arguments);
+    return ExitCode(arguments);
+  }
   auto communicator = MakeMpiCommunicator(argc, argv);
   if (!communicator.ok()) {
     PrintError(communicator.status());
     return ExitCode(communicator.status());
   }
-  const Status status = RunGenerate(options, **communicator);
+  const Status status = RunGenerate(arguments, options, **communicator);
   if ((*communicator)->rank() == 0) PrintError(status);
   return ExitCode(status);
 }
@@ -59,25 +77,21 @@ int Main(int argc, char** argv) {
   auto* version = app.add_subcommand("version", "show version, compiler, MPI, instruction set");
   version->add_flag("--json", version_json, "as one JSON object");
 
+  Status status;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (!IsFirstRank()) return error.get_exit_code() == 0 ? 0 : ExitCode(InvalidArgument(""));
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    PrintError(InvalidArgument(std::string(error.what()) + " (see winnow --help)"));
-    return ExitCode(InvalidArgument(""));
+    if (error.get_exit_code() == 0) return IsFirstRank() ? app.exit(error) : 0;  // --help, --version
+    status = ArgumentError(app, error);
   }
+  if (generate->parsed()) return RunGenerateCommand(status, generate_options, &argc, &argv);
 
-  if (version->parsed()) {
-    PrintVersion(version_json);
-    return 0;
-  }
-  if (inspect->parsed()) {
-    const Status status = InspectFile(inspect_path, inspect_json);
-    PrintError(status);
-    return ExitCode(status);
-  }
-  return RunGenerateCommand(generate_options, &argc, &argv);
+  // No work for many ranks: the first one answers, and its exit code is the job's.
+  if (!IsFirstRank()) return 0;
+  if (status.ok() && version->parsed()) PrintVersion(version_json);
+  if (status.ok() && inspect->parsed()) status = InspectFile(inspect_path, inspect_json);
+  PrintError(status);
+  return ExitCode(status);
 }
 
 }  // namespace
