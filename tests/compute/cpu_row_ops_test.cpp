@@ -99,6 +99,39 @@ TEST_P(CpuRowOps, GatherRowsCopiesRows) {
   });
 }
 
+TEST_P(CpuRowOps, ZeroRowsClearsItsRowsAndNoOthers) {
+  std::vector<int64_t> numbers;
+  for (int64_t i = 1; i <= 9 * 16; ++i) numbers.push_back(i << 33);
+  DeviceTensors tensors(*cpu_);
+  const Tensor x = tensors.Put(DType::kI64, {9, 16}, numbers);
+  cpu_->ZeroRows(x, tensors.Ints({3}, {8, 0, 8}));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = i / 16 == 0 || i / 16 == 8 ? 0 : numbers[i];
+  EXPECT_EQ(tensors.Get<int64_t>(x), numbers);
+  const Tensor bad = tensors.Ints({1}, {9});
+  EXPECT_DEATH(cpu_->ZeroRows(x, bad), "check failed");
+}
+
+// Slots that are written start at 0; moves take the mass along, in order.
+TEST_P(CpuRowOps, MassIsResetByRopeAppendAndMovedByCompact) {
+  for (Backend* backend : {cpu_.get(), reference_.get()}) {
+    DeviceTensors t(*backend);
+    const KvLayout kv{16, DType::kBF16};
+    std::vector<int64_t> numbers;
+    for (int64_t i = 1; i <= 3 * 16; ++i) numbers.push_back(i << 33);
+    const Tensor mass = t.Put(DType::kI64, {3, 16}, numbers);
+    const Tensor pages = t.Empty(DType::kF32, {3 * kv.page_bytes() / 4});
+    const Tensor two = t.Empty(DType::kF32, {2, 1, 16});
+    backend->RopeAppend({two, two, two, t.Empty(DType::kF32, {2, 16}), t.Ints({2, 1}, {17, 5}), pages, kv, 1.0f, mass});
+    numbers[17] = numbers[5] = 0;
+    EXPECT_EQ(t.Get<int64_t>(mass), numbers);
+    backend->Compact({t.Ints({4, 2}, {40, 3, 3, 16, 17, 4, 7, 7}), pages, kv, mass});
+    numbers[3] = numbers[16] = numbers[40], numbers[4] = 0;
+    EXPECT_EQ(t.Get<int64_t>(mass), numbers);
+    backend->RopeAppend({two, two, two, t.Empty(DType::kF32, {2, 16}), t.Ints({2, 1}, {1, 2}), pages, kv, 1.0f});
+    EXPECT_EQ(t.Get<int64_t>(mass), numbers);
+  }
+}
+
 TEST_P(CpuRowOps, RopeAppendRotatesAndWritesTheSamePages) {
   for (DType dtype : {DType::kBF16, DType::kF32}) {
     for (int64_t head_dim : {16, 64, 112}) {

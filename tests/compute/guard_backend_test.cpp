@@ -142,14 +142,24 @@ std::vector<float> RunEveryOp(Backend& backend) {
   collect(x);
   const Tensor q = tensors.Floats({2, 4, 16}, RandomFloats(2, 128)),
                k = tensors.Floats({2, 1, 16}, RandomFloats(4, 32));
-  backend.RopeAppend(
-      {q, k, k, tensors.Floats({2, 16}, RandomFloats(5, 32)), tensors.Ints({2, 1}, {17, 18}), pages, kv, 0.5f});
-  backend.Compact({tensors.Ints({2, 2}, {17, 16, 18, 17}), pages, kv});
+  const Tensor cos_sin = tensors.Floats({2, 16}, RandomFloats(5, 32)), slots = tensors.Ints({2, 1}, {17, 18});
+  const Tensor moves = tensors.Ints({2, 2}, {17, 16, 18, 17}), mass = tensors.Empty(DType::kI64, {2, 16});
   const Tensor out = tensors.Empty(DType::kF32, {2, 4, 16});
-  backend.Attention(
-      {q, out, tensors.Ints({1, 1, 1}, {1}), tensors.Ints({2}, {0, 0}), tensors.Ints({2, 1}, {1, 2}), pages, kv});
+  const AttentionArgs attention = {
+      q, out, tensors.Ints({1, 1, 1}, {1}), tensors.Ints({2}, {0, 0}), tensors.Ints({2, 1}, {1, 2}), pages, kv};
+  backend.RopeAppend({q, k, k, cos_sin, slots, pages, kv, 0.5f});
+  backend.Compact({moves, pages, kv});
+  backend.Attention(attention);
   collect(q);
   collect(out);
+  AttentionArgs observed = attention;
+  observed.observe = tensors.Ints({2}, {0, 1}), observed.mass = mass;
+  backend.Fill(mass, 0x11);
+  backend.RopeAppend({q, k, k, cos_sin, slots, pages, kv, 0.5f, mass});
+  backend.Compact({moves, pages, kv, mass});
+  backend.Attention(observed);
+  backend.ZeroRows(mass, tensors.Ints({1}, {0}));
+  for (int64_t steps : tensors.Get<int64_t>(mass)) all.push_back(float(steps));
   backend.GatherRows(x, tensors.Ints({1}, {1}), y.Rows(0, 1));
   collect(y);
   return all;

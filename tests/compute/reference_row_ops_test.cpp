@@ -126,6 +126,24 @@ TEST_F(ReferenceRowOps, GatherRowsCopiesInTheOrderOfIndices) {
   EXPECT_EQ(tensors_.Get(out), (std::vector<float>{5, 6, 1, 2, 5, 6, 3, 4}));
 }
 
+TEST_F(ReferenceRowOps, ZeroRowsClearsItsRowsAndNoOthers) {
+  const Tensor x = tensors_.Put<int64_t>(DType::kI64, {4, 2}, {1, 2, 3, 4, 5, -6, 7, 8});
+  backend_->ZeroRows(x, tensors_.Ints({3}, {2, 0, 2}));
+  EXPECT_EQ(tensors_.Get<int64_t>(x), (std::vector<int64_t>{0, 0, 3, 4, 0, 0, 7, 8}));
+  backend_->ZeroRows(x, tensors_.Ints({0}, {}));
+  EXPECT_EQ(tensors_.Get<int64_t>(x)[7], 8);
+}
+
+TEST_F(ReferenceRowOps, ZeroRowsRefusesRowsThatDoNotExistAndOtherTypes) {
+  const Tensor x = tensors_.Empty(DType::kI64, {2, 2}), floats = tensors_.Empty(DType::kF32, {2, 2});
+  for (int32_t bad : {-1, 2}) {
+    const Tensor indices = tensors_.Ints({1}, {bad});
+    EXPECT_DEATH(backend_->ZeroRows(x, indices), "check failed");
+  }
+  const Tensor good = tensors_.Ints({1}, {1});
+  EXPECT_DEATH(backend_->ZeroRows(floats, good), "check failed");
+}
+
 TEST_F(ReferenceRowOps, GatherRowsRefusesRowsThatDoNotExist) {
   const Tensor x = tensors_.Floats({1, 2}, {1, 2}), out = tensors_.Empty(DType::kF32, {1, 2});
   const Tensor bad = tensors_.Ints({1}, {1});
