@@ -65,6 +65,13 @@ int64_t PoolSlots(const std::vector<Request>& requests, int64_t max_num_seqs) {
   return sum;
 }
 
+// Whether any request's policy scores by attention mass.
+bool ObservesAttention(const std::vector<Request>& requests) {
+  return std::any_of(requests.begin(), requests.end(), [](const Request& request) {
+    return MakePolicy(request.eviction.policy).value()->observation() != Observation::kNone;
+  });
+}
+
 // The text of an answer: without the stop token and other control tokens.
 std::string TextOf(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   Utf8Stream stream;
@@ -140,13 +147,14 @@ Status FirstError(const Front& front) {
   return OkStatus();
 }
 
-EngineOptions ToEngineOptions(const GenerateOptions& options, int threads, int64_t pool_slots) {
+EngineOptions ToEngineOptions(const GenerateOptions& options, int threads, int64_t pool_slots, bool observe) {
   return {.backend = options.backend,
           .cpu_kernels = options.cpu_kernels,
           .num_threads = threads,
           .numerics = options.numerics == "exact" ? Numerics::kExact : Numerics::kFast,
           .kv_cache_dtype = options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32,
           .pool_slots = pool_slots,
+          .observe_attention = observe,
           .check_ranks = options.check_ranks};
 }
 
@@ -165,8 +173,14 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
 
   Front front;
   WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *file, *config, &front) : OkStatus()));
-  int64_t pool_slots = is_front ? PoolSlots(front.prepared.requests, options.max_num_seqs) : 0;
-  communicator.AllReduce(std::span(&pool_slots, 1), ReduceOp::kMax);
+  // What the other ranks' pools need to know of the requests: slots, and whether attention is observed.
+  int64_t pool_needs[2] = {0, 0};
+  if (is_front) {
+    pool_needs[0] = PoolSlots(front.prepared.requests, options.max_num_seqs);
+    pool_needs[1] = ObservesAttention(front.prepared.requests);
+  }
+  communicator.AllReduce(std::span<int64_t>(pool_needs), ReduceOp::kMax);
+  const int64_t pool_slots = pool_needs[0];
 
   std::string warning;
   const int threads = ResolveThreads(options.threads, &warning);
@@ -178,8 +192,8 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
     bar = std::make_unique<ProgressBar>(
         ForStandardError({.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
   }
-  auto engine = RankEngine::Make(*file, *config, ToEngineOptions(options, threads, pool_slots), communicator,
-                                 [&](int64_t done, int64_t) {
+  auto engine = RankEngine::Make(*file, *config, ToEngineOptions(options, threads, pool_slots, pool_needs[1] != 0),
+                                 communicator, [&](int64_t done, int64_t) {
                                    if (bar) bar->Update(uint64_t(done));
                                  });
   WINNOW_RETURN_IF_ERROR(agree(engine.status()));

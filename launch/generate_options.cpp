@@ -37,6 +37,12 @@ std::string CheckSeedText(const std::string& text) {
          text + "'";
 }
 
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 }  // namespace
 
 void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
@@ -47,7 +53,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   prompt->add_option("--prompts", o->prompts_file,
                      "a JSON Lines file: one object a line with \"prompt\" and, if they differ from the flags, "
                      "max_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos, kv_eviction, kv_budget, "
-                     "kv_interval, kv_sink_tokens, kv_recent_tokens");
+                     "kv_interval, kv_scope, kv_sink_tokens, kv_recent_tokens");
   prompt->require_option(1);
   command.add_option("--max-tokens", o->max_tokens, "tokens to generate at most")->capture_default_str();
   command.add_option("--temperature", o->sampling.temperature, "0: greedy")->capture_default_str();
@@ -58,7 +64,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported")
       ->check(CheckSeedText, "", "seed");
   command.add_flag("--ignore-eos", o->ignore_eos, "go on after an end-of-text token");
-  command.add_option("--kv-eviction", o->eviction.policy, "policy: full, streaming-llm, random")->capture_default_str();
+  command.add_option("--kv-eviction", o->eviction.policy, "policy: " + Joined(PolicyNames()))->capture_default_str();
   command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
   command.add_option("--kv-interval", o->eviction.interval, "evict when a head holds budget + interval tokens")
       ->capture_default_str();
@@ -66,6 +72,16 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       ->capture_default_str();
   command.add_option("--kv-recent-tokens", o->eviction.recent_tokens, "newest tokens, never evicted")
       ->capture_default_str();
+  command
+      .add_option_function<std::string>(
+          "--kv-scope",
+          [o](const std::string& name) {
+            const auto scope = ParseEvictionScope(name);
+            if (!scope.ok()) throw CLI::ValidationError(scope.status().message());
+            o->eviction.scope = *scope;
+          },
+          "who shares a kept set: head, layer or sequence; default: the policy's own")
+      ->type_name("TEXT");
   command.add_option("--kv-cache-dtype", o->kv_cache_dtype, "bf16 or f32")->capture_default_str();
   command.add_option("--max-model-len,--context-length,-c,--ctx-size", o->max_model_len,
                      "tokens of prompt and answer; default: the model's context");

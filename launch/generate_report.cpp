@@ -38,7 +38,7 @@ Json KvJson(const Request& request, const SequenceReport& kv, const RunSummary& 
   Json json = {{"policy", eviction.policy}};
   json["budget"] = eviction.evicts() ? Json(eviction.budget) : Json(nullptr);
   json["interval"] = eviction.evicts() ? Json(eviction.interval) : Json(nullptr);
-  json["scope"] = eviction.evicts() ? Json(Name(MakePolicy(eviction.policy).value()->scope())) : Json(nullptr);
+  json["scope"] = eviction.scope ? Json(Name(*eviction.scope)) : Json(nullptr);
   json["positions"] = MakePolicy(eviction.policy).value()->positions();
   json["sink_tokens"] = eviction.sink_tokens;
   json["recent_tokens"] = eviction.recent_tokens;

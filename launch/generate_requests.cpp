@@ -71,6 +71,11 @@ Status TakeField(const std::string& key, const Json& value, Asked* asked) {
   if (key == "kv_interval") return TakeNumber(value, &asked->eviction.interval);
   if (key == "kv_sink_tokens") return TakeNumber(value, &asked->eviction.sink_tokens);
   if (key == "kv_recent_tokens") return TakeNumber(value, &asked->eviction.recent_tokens);
+  if (key == "kv_scope") {
+    if (!value.is_string()) return InvalidArgument("expected text, found " + value.dump());
+    WINNOW_ASSIGN_OR_RETURN(asked->eviction.scope, ParseEvictionScope(value.get<std::string>()));
+    return OkStatus();
+  }
   if (key == "prompt" || key == "kv_eviction") {
     if (!value.is_string()) return InvalidArgument("expected text, found " + value.dump());
     (key == "prompt" ? asked->text : asked->eviction.policy) = value.get<std::string>();
