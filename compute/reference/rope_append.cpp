@@ -31,9 +31,7 @@ void ReferenceBackend::DoRopeAppend(const RopeAppendArgs& args) {
     }
     for (int64_t h = 0; h < kv_heads; ++h) {
       const int64_t offset = (r * kv_heads + h) * head_dim;
-      const int64_t physical_slot = args.physical_slots.as<int32_t>()[r * kv_heads + h];
-      const ReferenceSlot slot(args.pages, args.kv, physical_slot);
-      if (args.mass.data() != nullptr) args.mass.as<int64_t>()[physical_slot] = 0;
+      const ReferenceSlot slot(args.pages, args.kv, args.physical_slots.as<int32_t>()[r * kv_heads + h]);
       Rotate(args.k.as<float>() + offset, cos_sin, head_dim, rotated.data());
       for (int64_t i = 0; i < head_dim; ++i) {
         slot.Write(slot.KeyIndex(i), rotated[size_t(i)]);
@@ -41,6 +39,8 @@ void ReferenceBackend::DoRopeAppend(const RopeAppendArgs& args) {
       }
     }
   }
+  if (args.mass.data() == nullptr) return;
+  for (int64_t i = 0; i < rows * kv_heads; ++i) args.mass.as<int64_t>()[args.physical_slots.as<int32_t>()[i]] = 0;
 }
 
 }  // namespace winnow

@@ -60,6 +60,14 @@ TEST_P(CpuAttentionMass, OfPrefillIsThatOfTheReference) {
   ExpectSame(long_chunk, AllOf(long_chunk));
 }
 
+// Few tiles of so many blocks that the threads share the adding too; with a tile of its own or two for a head.
+TEST_P(CpuAttentionMass, OfLongSequencesIsThatOfTheReference) {
+  for (int64_t group : {1, 15}) {
+    const AttentionCase c = {{16, DType::kBF16}, 1, group, {13000, 26000}, {1, 1}, 0, 2};
+    ExpectSame(c, AllOf(c));
+  }
+}
+
 TEST_P(CpuAttentionMass, TakesEveryHeadDimension) {
   for (DType dtype : {DType::kBF16, DType::kF32}) {
     for (int64_t head_dim = 32; head_dim <= 128; head_dim += 16) {
