@@ -20,7 +20,8 @@ struct EvictionSettings {
   int64_t interval = 128;
   int64_t sink_tokens = 4;
   int64_t recent_tokens = 32;
-  std::optional<EvictionScope> scope;  // none: the policy's own; resolved settings of an evicting policy have one
+  std::optional<EvictionScope> scope =
+      std::nullopt;  // none: the policy's own; resolved settings of an evicting policy have one
 
   bool evicts() const { return budget > 0; }
   int64_t Trigger() const { return budget + interval; }  // slots of a head at which an eviction is due
