@@ -1,4 +1,4 @@
-// 64-bit mixing and an order-free set hash, used to compare tokens and kept sets over ranks. Not cryptographic.
+// 64-bit mixing, used to compare tokens and kept sets over ranks. Not cryptographic. Any thread.
 #pragma once
 
 #include <cstdint>

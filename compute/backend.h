@@ -173,7 +173,8 @@ class Backend {
   int64_t bytes_allocated_ = 0;
 };
 
-// The fast CPU kernels. `kernels`: "auto" (the best this machine runs), "avx2" or "plain".
+// The fast CPU kernels. `kernels`: "auto" (the best this machine runs), "avx2" or "plain". InvalidArgument for other
+// kernels, for those that this CPU lacks, and for numbers of threads outside 1 to 1024.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(int num_threads, const std::string& kernels = "auto");
 
 // Plain loops, the oracle. kQuantised: the very arithmetic of the CPU backend (equal bits). kFloat: activations stay

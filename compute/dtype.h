@@ -33,7 +33,7 @@ struct DTypeInfo {
   std::string_view name;   // as in GGUF tools: "F32", "Q4_1"
   int64_t block_elements;  // 1 for plain elements
   int64_t block_bytes;
-  std::optional<uint32_t> gguf_type;  // ggml's type number, if GGUF files may hold it
+  uint32_t gguf_type;  // ggml's type number
 };
 
 const DTypeInfo& GetDTypeInfo(DType dtype);

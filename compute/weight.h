@@ -17,7 +17,7 @@ struct WeightSource {
   std::span<const std::byte> data;  // [file_rows][columns] in blocks of dtype, row-major
   int64_t file_columns;
   std::vector<int64_t> rows;  // file rows to take, in the order of the packed matrix
-  int64_t column_begin = 0;   // multiples of the block size and of 32
+  int64_t column_begin = 0;   // both multiples of 32; they may lie inside a block of 256
   int64_t column_end = 0;
 };
 

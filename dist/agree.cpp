@@ -1,5 +1,4 @@
 // One verdict for all ranks. One collective when nobody failed, which is the normal case.
-#include <algorithm>
 #include <cstring>
 
 #include "dist/communicator.h"

@@ -1,8 +1,6 @@
 // What all communicators share: argument checks, counting, and collectives made of two.
 #include "dist/communicator.h"
 
-#include <algorithm>
-#include <cstring>
 #include <type_traits>
 
 #include "base/check.h"
@@ -16,7 +14,6 @@ int Communicator::ElementBytes(Element element) {
       return 4;
     case Element::kI64:
     case Element::kU64:
-    case Element::kF64:
       return 8;
   }
   WINNOW_CHECK(!"unknown element type");
@@ -51,7 +48,6 @@ void Communicator::AllReduce(std::span<T> values, ReduceOp op) {
   if constexpr (std::is_same_v<T, int64_t>) element = Element::kI64;
   if constexpr (std::is_same_v<T, uint64_t>) element = Element::kU64;
   if constexpr (std::is_same_v<T, float>) element = Element::kF32;
-  if constexpr (std::is_same_v<T, double>) element = Element::kF64;
   if constexpr (std::is_floating_point_v<T>) {
     WINNOW_CHECK(op != ReduceOp::kSum);  // a float sum depends on the order of the ranks
     // -0 and +0 compare equal, so which one wins would depend on the order too: -0 + 0 is +0.
@@ -65,33 +61,12 @@ template void Communicator::AllReduce(std::span<int32_t>, ReduceOp);
 template void Communicator::AllReduce(std::span<int64_t>, ReduceOp);
 template void Communicator::AllReduce(std::span<uint64_t>, ReduceOp);
 template void Communicator::AllReduce(std::span<float>, ReduceOp);
-template void Communicator::AllReduce(std::span<double>, ReduceOp);
 
 std::vector<std::byte> Communicator::AllGather(std::span<const std::byte> bytes) {
   Count(int64_t(bytes.size()));
   std::vector<std::byte> all(bytes.size() * size());
   DoAllGather(bytes.data(), int64_t(bytes.size()), all.data());
   return all;
-}
-
-std::vector<std::vector<std::byte>> Communicator::AllGatherVariable(std::span<const std::byte> bytes) {
-  const int64_t mine = int64_t(bytes.size());
-  const std::vector<std::byte> length_bytes = AllGather(std::as_bytes(std::span(&mine, 1)));
-  std::vector<int64_t> lengths(size());
-  std::memcpy(lengths.data(), length_bytes.data(), length_bytes.size());
-
-  // Contributions are padded to the longest, so that every rank counts the same payload.
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  std::vector<std::byte> padded(bytes.begin(), bytes.end());
-  padded.resize(longest);
-  const std::vector<std::byte> all = AllGather(padded);
-
-  std::vector<std::vector<std::byte>> contributions(size());
-  for (int rank = 0; rank < size(); ++rank) {
-    const auto begin = all.begin() + rank * longest;
-    contributions[rank].assign(begin, begin + lengths[rank]);
-  }
-  return contributions;
 }
 
 void Communicator::Broadcast(std::vector<std::byte>& bytes, int root) {

@@ -42,15 +42,13 @@ class Communicator {
   // the same on all ranks of the run.
   void FastFloatSum(Backend& backend, const Tensor& tensor);
 
-  // In place on host memory. T: int32_t, int64_t, uint64_t (kSum wraps), float and double (kMax and kMin only, where -0
-  // becomes +0; NaN is the caller's business: values must not be NaN).
+  // In place on host memory. T: int32_t, int64_t, uint64_t (kSum wraps), float (kMax and kMin only, where -0 becomes
+  // +0; NaN is the caller's business: values must not be NaN).
   template <class T>
   void AllReduce(std::span<T> values, ReduceOp op);
 
   // Every rank contributes `bytes` of the same length; returns [rank][bytes].
   std::vector<std::byte> AllGather(std::span<const std::byte> bytes);
-  // The same for contributions of different length: one per rank. Two collectives.
-  std::vector<std::vector<std::byte>> AllGatherVariable(std::span<const std::byte> bytes);
 
   // `bytes` of `root` replaces everyone's; lengths may differ before. Two collectives (length, then content).
   void Broadcast(std::vector<std::byte>& bytes, int root);
@@ -61,7 +59,7 @@ class Communicator {
   const CollectiveCounters& counters() const { return counters_; }
 
  protected:
-  enum class Element { kI32, kI64, kU64, kF32, kF64 };
+  enum class Element { kI32, kI64, kU64, kF32 };
   static int ElementBytes(Element element);
   virtual void DoAllReduce(void* values, int64_t count, Element element, ReduceOp op) = 0;
   virtual void DoAllGather(const void* mine, int64_t bytes, void* all) = 0;

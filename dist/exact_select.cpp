@@ -1,5 +1,6 @@
 #include "dist/exact_select.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // Exact distributed selection: the smallest set of the highest keys, over all ranks, whose weights reach a target. By
-// integer histograms over the digits of the key (../docs/contracts.md), so the result is the same for any rank count.
+// integer histograms over the digits of the key (docs/contracts.md), so the result is the same for any rank count.
 // Serves top-k (weight 1, target k) and top-p (weight = probability mass). Collective; engine thread.
 #pragma once
 

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -67,8 +68,7 @@ class MpiCommunicator : public Communicator {
   void DoAllReduce(void* values, int64_t count, Element element, ReduceOp op) override {
     CheckThread();
     auto* bytes = static_cast<std::byte*>(values);
-    const bool is_float = element == Element::kF32 || element == Element::kF64;
-    if (is_float && op == ReduceOp::kSum) {
+    if (element == Element::kF32 && op == ReduceOp::kSum) {
       // An all-reduce may round differently on different ranks; one root's result is the same for everyone.
       ForEachPiece(count, [&](int64_t begin, int piece) {
         void* data = bytes + begin * ElementBytes(element);
@@ -121,8 +121,6 @@ class MpiCommunicator : public Communicator {
         return MPI_UINT64_T;
       case Element::kF32:
         return MPI_FLOAT;
-      case Element::kF64:
-        return MPI_DOUBLE;
     }
     WINNOW_CHECK(!"unknown element type");
     return MPI_BYTE;

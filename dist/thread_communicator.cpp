@@ -157,9 +157,6 @@ class ThreadCommunicator : public Communicator {
       case Element::kF32:
         ReduceShare<float>(count, op);
         break;
-      case Element::kF64:
-        ReduceShare<double>(count, op);
-        break;
     }
     group_.Meet(rank_);
   }

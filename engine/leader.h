@@ -34,9 +34,11 @@ class Leader {
   Leader(ModelRunner& runner, Communicator& communicator, const SchedulerLimits& limits)
       : runner_(runner), communicator_(communicator), scheduler_(limits) {}
 
+  // Queues a request, before Run. OutOfMemory if it could never run alone (Scheduler::Submit).
   Status Submit(const Request& request);
 
-  // Works until every request is answered, then tells the workers to stop.
+  // Works until every request is answered, then tells the workers to stop. A failure of one request is in its
+  // Completion; the Status is that of ModelRunner::Execute, after which the group cannot go on.
   Status Run(const Callbacks& callbacks);
 
  private:

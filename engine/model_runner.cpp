@@ -53,10 +53,7 @@ Sequence& ModelRunner::Find(int64_t request_id) {
 
 Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
   StepResult result;
-  for (int64_t id : plan.finished) {
-    WINNOW_ASSIGN_OR_RETURN(SequenceReport report, Finish(id));
-    result.finished.push_back(std::move(report));
-  }
+  for (int64_t id : plan.finished) result.finished.push_back(Finish(id));
   for (const Request& request : plan.admitted) Admit(request);
   if (!plan.items.empty()) {
     WINNOW_RETURN_IF_ERROR(RunItems(plan, &result));
@@ -78,7 +75,7 @@ void ModelRunner::Admit(const Request& request) {
   WINNOW_CHECK(is_new);
 }
 
-Result<SequenceReport> ModelRunner::Finish(int64_t request_id) {
+SequenceReport ModelRunner::Finish(int64_t request_id) {
   Sequence& sequence = Find(request_id);
   AddKeptSet(sequence.cache, &sequence.kept_hash);
   struct Share {

@@ -2,8 +2,9 @@
 // the same plans; what comes back is the same on all of them. Engine thread only; collective.
 #pragma once
 
+#include <functional>
 #include <map>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -50,7 +51,7 @@ class ModelRunner {
 
  private:
   void Admit(const Request& request);
-  Result<SequenceReport> Finish(int64_t request_id);
+  SequenceReport Finish(int64_t request_id);
   Status RunItems(const StepPlan& plan, StepResult* result);
   void SampleRows(const StepPlan& plan, std::span<const float> logits, StepResult* result);
   void EvictDue(const StepPlan& plan);

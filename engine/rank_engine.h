@@ -1,5 +1,5 @@
 // Everything one rank needs to take part in a run, built in the right order: backend, weights, page pool, transformer,
-// runner. Plus the report of the work done. Engine thread only; Make and GatherWork are collective.
+// runner. Plus the report of the work done. Engine thread only.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,8 @@ struct WorkReport {
 
 class RankEngine {
  public:
-  // Loads this rank's shard. communicator must outlive the engine; the file may be closed afterwards.
+  // Loads this rank's shard. communicator must outlive the engine; the file may be closed afterwards. No collective: a
+  // failure may be this rank's alone, so callers agree on it.
   static Result<std::unique_ptr<RankEngine>> Make(const GgufFile& file, const ModelConfig& config,
                                                   const EngineOptions& options, Communicator& communicator,
                                                   const std::function<void(int64_t, int64_t)>& progress);
@@ -47,7 +48,7 @@ class RankEngine {
   const Backend& backend() const { return *backend_; }
   PagePool& pool() { return *pool_; }
   Transformer& transformer() { return *transformer_; }
-  WorkReport GatherWork();
+  WorkReport GatherWork();  // collective
 
  private:
   explicit RankEngine(Communicator& communicator) : communicator_(communicator) {}

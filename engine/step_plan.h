@@ -26,6 +26,7 @@ struct StepPlan {
   bool stop = false;              // the last plan of the run
 };
 
+// Bytes for ranks of the same build, and back.
 std::vector<std::byte> Serialise(const StepPlan& plan);
 StepPlan ParseStepPlan(std::span<const std::byte> bytes);
 

@@ -8,6 +8,7 @@
 
 namespace winnow {
 
+// The first failure of ModelRunner::Execute, after which the group cannot go on.
 Status RunWorker(ModelRunner& runner, Communicator& communicator);
 
 }  // namespace winnow

@@ -201,20 +201,6 @@ Result<std::vector<int64_t>> GgufFile::GetIntArray(std::string_view key) const {
   return integers;
 }
 
-Result<std::vector<double>> GgufFile::GetFloatArray(std::string_view key) const {
-  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, Find(key));
-  if (value->type != GgufType::kArray || !IsFloat(value->element_type)) {
-    return Bad(std::string(key) + ": expected an array of floats, found " + Describe(*value));
-  }
-  std::vector<double> floats;
-  floats.reserve(value->count);
-  const size_t element_bytes = value->count == 0 ? 0 : value->payload.size() / value->count;
-  for (uint64_t i = 0; i < value->count; ++i) {
-    floats.push_back(LoadAnyFloat(value->element_type, value->payload.data() + i * element_bytes));
-  }
-  return floats;
-}
-
 const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
   const auto found = tensor_index_.find(name);
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];

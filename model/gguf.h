@@ -76,7 +76,6 @@ class GgufFile {
   Result<bool> GetBool(std::string_view key) const;
   Result<std::vector<std::string_view>> GetStringArray(std::string_view key) const;
   Result<std::vector<int64_t>> GetIntArray(std::string_view key) const;
-  Result<std::vector<double>> GetFloatArray(std::string_view key) const;
 
   // In file order.
   const std::vector<GgufTensor>& tensors() const { return tensors_; }

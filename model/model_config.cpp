@@ -1,10 +1,10 @@
 #include "model/model_config.h"
 
 #include <array>
-#include <cmath>
 #include <limits>
 
 #include "model/model_tensors.h"
+#include "model/utf8_stream.h"
 
 namespace winnow {
 namespace {
@@ -51,7 +51,10 @@ class ConfigReader {
     }
     config.architecture = architecture;
     if (file_.Has("general.name")) {
-      WINNOW_ASSIGN_OR_RETURN(config.name, file_.GetString("general.name"));
+      WINNOW_ASSIGN_OR_RETURN(const std::string_view name, file_.GetString("general.name"));
+      Utf8Stream valid;  // results carry the name as JSON, which holds no other bytes
+      config.name = valid.Push(name);
+      config.name += valid.Finish();
     }
     WINNOW_RETURN_IF_ERROR(CheckKeysAreKnown());
     WINNOW_RETURN_IF_ERROR(CheckUnusedFeatures());
@@ -202,7 +205,6 @@ class ConfigReader {
                          " rows of token_embd.weight, found " + std::to_string(tokens.size()) + " tokens");
       }
     }
-    WINNOW_ASSIGN_OR_RETURN(config->special_tokens, ReadSpecialTokens(file_));
     return OkStatus();
   }
 

@@ -1,18 +1,15 @@
 // What a model is: sizes and constants of a Llama-style decoder, read from a GGUF file. Plain data, any thread.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "model/gguf.h"
-#include "model/special_tokens.h"
 
 namespace winnow {
 
 struct ModelConfig {
   std::string architecture;  // "llama"
-  std::string name;          // general.name, or empty
+  std::string name;          // general.name, or empty; always UTF-8
   int hidden_size = 0;       // multiple of 32
   int num_layers = 0;
   int num_query_heads = 0;  // multiple of num_kv_heads
@@ -27,7 +24,6 @@ struct ModelConfig {
   // The rows of attn_q and attn_k stand as GGUF's llama converter leaves them: within a head, RoPE turns the row pair
   // (2i, 2i + 1), not (i, i + head_dim / 2).
   bool permuted_qk_rows = false;
-  SpecialTokens special_tokens;
 };
 
 // BadFile, naming what was expected and found, for everything winnow would compute wrongly: other architectures, RoPE

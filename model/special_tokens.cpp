@@ -27,7 +27,6 @@ Result<int32_t> ReadId(const GgufFile& file, std::string_view key, size_t vocab_
 
 Result<SpecialTokens> ReadSpecialTokens(const GgufFile& file) {
   SpecialTokens special;
-  if (!file.Has("tokenizer.ggml.tokens")) return special;
   WINNOW_ASSIGN_OR_RETURN(const std::vector<std::string_view> tokens, file.GetStringArray("tokenizer.ggml.tokens"));
   for (const char* key : kEndKeys) {
     if (!file.Has(key)) continue;

@@ -19,7 +19,7 @@ struct SpecialTokens {
                                  // control tokens of well-known text such as <|im_end|> and <|endoftext|>
 };
 
-// A file without any tokenizer has none of them. BadFile for ids outside the vocabulary.
+// BadFile for a file without a vocabulary and for ids outside of it.
 Result<SpecialTokens> ReadSpecialTokens(const GgufFile& file);
 
 }  // namespace winnow

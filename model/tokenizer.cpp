@@ -1,8 +1,5 @@
 #include "model/tokenizer.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "model/utf8.h"
 
 namespace winnow {
@@ -96,10 +93,6 @@ std::string_view Tokenizer::TokenBytes(int32_t id) const {
   WINNOW_CHECK(id >= 0 && id < vocab_size());
   const size_t begin = offsets_[size_t(id)];
   return {bytes_.data() + begin, offsets_[size_t(id) + 1] - begin};
-}
-
-bool Tokenizer::IsEndOfText(int32_t id) const {
-  return std::binary_search(special_.eos_ids.begin(), special_.eos_ids.end(), id);
 }
 
 bool Tokenizer::IsControl(int32_t id) const {

@@ -46,13 +46,13 @@ class Tokenizer {
 
   int vocab_size() const { return int(types_.size()); }
   std::optional<int32_t> bos_id() const { return special_.bos_id; }
+  // Generation ends with one of these; ascending.
   const std::vector<int32_t>& eos_ids() const { return special_.eos_ids; }
-  // Whether generation ends with this token.
-  bool IsEndOfText(int32_t id) const;
   // Control tokens are not part of the text shown to a user. 0 <= id < vocab_size().
   bool IsControl(int32_t id) const;
   // The id of a control or user-defined token by its text.
   std::optional<int32_t> FindSpecial(std::string_view text) const;
+  // Whether the vocabulary has a token for this single byte.
   bool HasByte(uint8_t byte) const { return byte_ids_[byte] >= 0; }
 
  private:

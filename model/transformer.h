@@ -3,11 +3,10 @@
 //
 // Collectives of one call with R rows, hidden size H and L layers, where the group has more than one rank:
 //   1 all-reduce of 4 R H bytes (embedding: the owner's float bits plus zeros), then
-//   2 L all-reduces of 8 R (H + 1) bytes (attention output and FFN output, with a flag per row).
+//   2 L all-reduces of 8 R (H + 1) bytes (attention output and FFN output, with a flag per row); kFast: 4 R H bytes.
 #pragma once
 
-#include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"

@@ -39,7 +39,8 @@ struct ModelWeights {
 // The numbers a shard plan needs.
 ShardDims ShardDimsOf(const ModelConfig& config);
 
-// Reads this rank's part. progress(bytes done, bytes in all) is called after every tensor, counting file bytes.
+// Reads this rank's part of a file that ReadModelConfig has accepted. OutOfMemory if it does not fit.
+// progress(bytes done, bytes in all) is called after every tensor, counting file bytes.
 Result<ModelWeights> LoadWeights(const GgufFile& file, const ModelConfig& config, const ShardPlan& plan, int rank,
                                  Backend& backend, const std::function<void(int64_t, int64_t)>& progress);
 

@@ -10,6 +10,9 @@
 namespace winnow::cpu {
 namespace {
 
+// Far above the cores of any host, far below what a system lets one process start.
+constexpr int kMaxThreads = 1024;
+
 // Below this many elements an op is over before a second thread has woken up.
 constexpr int64_t kSerialElements = 4096;
 
@@ -223,8 +226,9 @@ void CpuBackend::DoCompact(const CompactArgs& args) {
 namespace winnow {
 
 Result<std::unique_ptr<Backend>> MakeCpuBackend(int num_threads, const std::string& kernels) {
-  if (num_threads < 1) {
-    return InvalidArgument("threads: expected at least 1, found " + std::to_string(num_threads));
+  if (num_threads < 1 || num_threads > cpu::kMaxThreads) {
+    return InvalidArgument("threads: expected 1 to " + std::to_string(cpu::kMaxThreads) + ", found " +
+                           std::to_string(num_threads));
   }
   struct KernelSet {
     const char* name;

@@ -1,6 +1,8 @@
 // The ops of the guard backend: open the argument tensors, call the inner backend, close them.
 #include "compute/guard/guard_backend.h"
 
+#include <vector>
+
 namespace winnow {
 
 // Opens tensors for the duration of one op. One that is read and written is listed in `writes` alone.

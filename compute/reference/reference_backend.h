@@ -2,6 +2,7 @@
 // and by `--backend reference`; never optimised, so that it can be read against the contract. Engine thread only.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 

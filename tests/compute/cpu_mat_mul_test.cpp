@@ -186,6 +186,7 @@ TEST(CpuBackend, RejectsUnknownKernelsAndThreadCounts) {
   EXPECT_NE(unknown.status().message().find("avx2"), std::string::npos);
   EXPECT_NE(unknown.status().message().find("plain"), std::string::npos);
   EXPECT_EQ(MakeCpuBackend(0).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeCpuBackend(1'000'000).status().message(), "threads: expected 1 to 1024, found 1000000");
 }
 
 TEST(CpuBackend, ReportsMemoryThatCannotBeAllocated) {

@@ -94,10 +94,8 @@ TEST_F(CommunicatorDeathTest, AbortOfALocalRankNamesNoRank) {
 }
 
 TEST_F(CommunicatorDeathTest, RefusesFloatSums) {
-  std::vector<float> narrow(2);
-  std::vector<double> wide(2);
-  EXPECT_DEATH(MakeLocalCommunicator()->AllReduce(std::span(narrow), ReduceOp::kSum), "check failed");
-  EXPECT_DEATH(MakeLocalCommunicator()->AllReduce(std::span(wide), ReduceOp::kSum), "check failed");
+  std::vector<float> values(2);
+  EXPECT_DEATH(MakeLocalCommunicator()->AllReduce(std::span(values), ReduceOp::kSum), "check failed");
 }
 
 TEST_F(CommunicatorDeathTest, RefusesARootOutsideTheGroup) {

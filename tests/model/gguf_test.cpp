@@ -57,7 +57,6 @@ uint64_t ReadEverything(const GgufFile& file) {
       for (const std::string_view text : *texts) sum += text.size() + (text.empty() ? 0 : text.back());
     }
     if (const auto numbers = file.GetIntArray(key); numbers.ok()) sum += numbers->size();
-    if (const auto numbers = file.GetFloatArray(key); numbers.ok()) sum += numbers->size();
   }
   for (const GgufTensor& tensor : file.tensors()) {
     for (int64_t i = 0; i < tensor.num_bytes; ++i) sum += tensor.data[i];
@@ -79,7 +78,7 @@ TEST(Gguf, GivesBackWhatWasWritten) {
   EXPECT_EQ(*file.GetBool("yes"), true);
   EXPECT_THAT(*file.GetStringArray("words"), ElementsAre("a", "", "caf\xc3\xa9"));
   EXPECT_THAT(*file.GetIntArray("integers"), ElementsAre(1, -2, 3));
-  EXPECT_THAT(*file.GetFloatArray("floats"), ElementsAre(0.25, -4.0));
+  EXPECT_EQ(file.metadata().at("floats").count, 2u);
   EXPECT_EQ(*file.GetUint("large"), uint64_t{1} << 63);
 
   ASSERT_EQ(file.tensors().size(), 3u);

@@ -104,12 +104,9 @@ TEST(Tokenizer, EndsAtTheStatedTokenAndAtTheWellKnownOnes) {
   const TinyVocabulary vocabulary;
   const Tokenizer tokenizer = Load().value();
   EXPECT_THAT(tokenizer.eos_ids(), ElementsAre(vocabulary.IdOf("<|endoftext|>"), vocabulary.IdOf("<|im_end|>")));
-  EXPECT_TRUE(tokenizer.IsEndOfText(vocabulary.IdOf("<|endoftext|>")));
-  EXPECT_FALSE(tokenizer.IsEndOfText(vocabulary.IdOf("<|im_start|>")));
-  EXPECT_FALSE(tokenizer.IsEndOfText(-1));
   const Tokenizer other =
       Load([](TinyVocabulary*) {}, [](GgufWriter* w) { w->AddUint32("tokenizer.ggml.eot_token_id", 7); }).value();
-  EXPECT_TRUE(other.IsEndOfText(7));
+  EXPECT_THAT(other.eos_ids(), testing::Contains(7));
 }
 
 TEST(Tokenizer, LeavesOutBytesThatTheVocabularyLacks) {
@@ -239,7 +236,8 @@ TEST(Tokenizer, EqualsHuggingFaceOnTheMixedCorpus) {
   const std::vector<int32_t> chat_ids = *tokenizer->Encode(chat, {.parse_special = true});
   EXPECT_EQ(chat_ids, golden["chat_ids"].get<std::vector<int32_t>>());
   EXPECT_EQ(*tokenizer->Decode(chat_ids), chat);
-  EXPECT_TRUE(tokenizer->IsEndOfText(*tokenizer->FindSpecial("<|im_end|>")));
+  EXPECT_THAT(tokenizer->eos_ids(),
+              ElementsAre(*tokenizer->FindSpecial("<|endoftext|>"), *tokenizer->FindSpecial("<|im_end|>")));
 }
 
 }  // namespace

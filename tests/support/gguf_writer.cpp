@@ -81,9 +81,7 @@ void GgufWriter::AddTensor(std::string_view name, DType dtype, const std::vector
   int64_t num_elements = 1;
   for (const int64_t size : shape) num_elements *= size;
   WINNOW_CHECK(int64_t(bytes.size()) == BytesOf(dtype, num_elements));
-  const std::optional<uint32_t> type = GetDTypeInfo(dtype).gguf_type;
-  WINNOW_CHECK(type.has_value());
-  AddRawTensor(name, *type, {shape.begin(), shape.end()}, std::move(bytes));
+  AddRawTensor(name, GetDTypeInfo(dtype).gguf_type, {shape.begin(), shape.end()}, std::move(bytes));
 }
 
 void GgufWriter::AddFloatTensor(std::string_view name, const std::vector<int64_t>& shape,
