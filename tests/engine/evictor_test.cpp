@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <set>
 
 #include "tests/support/fake_backend.h"
@@ -26,7 +27,10 @@ class Evictor : public testing::Test {
     cache.Append(num_tokens);
   }
   static void Evict(const Request& request, SequenceCache& cache) {
-    EvictToBudget(*MakePolicy(request.eviction.policy).value(), request, cache);
+    const auto policy = MakePolicy(request.eviction.policy).value();
+    const auto communicator = MakeLocalCommunicator();
+    const DueEviction due{policy.get(), &request, &cache};
+    EvictToBudget(*communicator, {&due, 1});
   }
 
   FakeBackend backend_;
@@ -117,6 +121,91 @@ TEST_F(Evictor, SeedAndChoiceChangeWhatRandomKeeps) {
     kept.insert(cache.head(0, 0).positions);
   }
   EXPECT_EQ(kept.size(), 3u);
+}
+
+TEST_F(Evictor, WiderScopesKeepOneSetForAllTheirHeads) {
+  for (EvictionScope scope : {EvictionScope::kLayer, EvictionScope::kSequence}) {
+    SequenceCache cache = Cache(kHeads, 0);
+    Request request = Ask("random");
+    request.eviction.scope = scope;
+    Append(cache, 50);
+    Evict(request, cache);
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      for (int64_t head = 1; head < kHeads; ++head) {
+        EXPECT_EQ(cache.head(layer, head).positions, cache.head(layer, 0).positions);
+      }
+    }
+    EXPECT_EQ(cache.head(0, 0).positions == cache.head(1, 0).positions, scope == EvictionScope::kSequence);
+  }
+}
+
+// Each rank holds one head of three, and the heads have seen different attention: the shared set follows the sum.
+TEST(EvictorScopes, SharedSetsAreTheSumsOverTheHeadsOfAllRanks) {
+  const auto kept_on = [](int num_ranks) {
+    std::vector<int32_t> kept;
+    std::mutex mutex;  // guards kept
+    RunThreadRanks(num_ranks, [&](Communicator& communicator) {
+      const auto backend = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+      const auto pool = PagePool::Make(*backend, {.head_dim = 32}, 64, /*with_mass=*/true).value();
+      const int64_t heads = num_ranks == 1 ? 3 : 1;
+      SequenceCache cache(*pool, kLayers, heads, num_ranks == 1 ? 0 : communicator.rank());
+      ASSERT_TRUE(cache.Reserve(50).ok());
+      cache.Append(50);
+      // A slot's mass: large where (slot + 7 * head) % 10 < head + 2, so that no head alone names the shared set.
+      std::vector<int64_t> mass(size_t(pool->num_pages() * kPageSlots), 0);
+      for (int64_t layer = 0; layer < kLayers; ++layer) {
+        for (int64_t head = 0; head < heads; ++head) {
+          const int64_t global = cache.first_kv_head() + head;
+          for (int64_t slot = 0; slot < 50; ++slot) {
+            mass[size_t(cache.head(layer, head).PhysicalSlot(slot))] =
+                (slot + 7 * global) % 10 < global + 2 ? 1000 : slot;
+          }
+        }
+      }
+      backend->CopyToDevice(pool->mass(), std::as_bytes(std::span(mass)));
+      Request request;
+      request.prompt.assign(10, 1);
+      request.eviction = {.policy = "h2o",
+                          .budget = 20,
+                          .interval = 30,
+                          .sink_tokens = 2,
+                          .recent_tokens = 10,
+                          .scope = EvictionScope::kSequence};
+      const auto policy = MakePolicy("h2o").value();
+      const DueEviction due{policy.get(), &request, &cache};
+      EvictToBudget(communicator, {&due, 1});
+      const std::lock_guard lock(mutex);
+      const auto& positions = cache.head(kLayers - 1, 0).positions;
+      EXPECT_TRUE(kept.empty() || kept == positions);
+      kept = positions;
+    });
+    return kept;
+  };
+  const std::vector<int32_t> one = kept_on(1);
+  EXPECT_EQ(one.size(), 20u);
+  EXPECT_EQ(kept_on(3), one);
+}
+
+// snapkv starts a window anew after each eviction, h2o goes on adding.
+TEST(EvictorObservation, WindowMassBeginsAnewAndCumulativeMassGoesOn) {
+  for (const char* name : {"snapkv", "h2o"}) {
+    const auto backend = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+    const auto pool = PagePool::Make(*backend, {.head_dim = 32}, 64, /*with_mass=*/true).value();
+    SequenceCache cache(*pool, kLayers, kHeads, 0);
+    ASSERT_TRUE(cache.Reserve(50).ok());
+    cache.Append(50);
+    const std::vector<int64_t> mass(size_t(pool->num_pages() * kPageSlots), 7);
+    backend->CopyToDevice(pool->mass(), std::as_bytes(std::span(mass)));
+    Request request;
+    request.prompt.assign(10, 1);
+    request.eviction = {.policy = name, .budget = 20, .interval = 30, .sink_tokens = 2, .recent_tokens = 8};
+    const auto policy = MakePolicy(name).value();
+    const auto communicator = MakeLocalCommunicator();
+    const DueEviction due{policy.get(), &request, &cache};
+    EvictToBudget(*communicator, {&due, 1});
+    const int64_t expected = policy->observation() == Observation::kWindowMass ? 0 : 7;
+    for (const auto& head : cache.ReadMass()) EXPECT_EQ(head, std::vector<int64_t>(20, expected)) << name;
+  }
 }
 
 }  // namespace

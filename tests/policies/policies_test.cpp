@@ -155,7 +155,7 @@ TEST(PolicyRegistry, MakesEveryPolicyUnderItsOwnName) {
 }
 
 TEST(PolicyRegistry, RefusesUnknownNamesAndListsTheKnownOnes) {
-  for (const std::string name : {"h2o", "", "Random", "full "}) {
+  for (const std::string name : {"h3o", "", "Random", "full "}) {
     const auto policy = MakePolicy(name);
     ASSERT_FALSE(policy.ok());
     EXPECT_EQ(policy.status().code(), StatusCode::kInvalidArgument);
