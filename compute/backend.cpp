@@ -132,6 +132,12 @@ void Backend::SiluMul(const Tensor& gate, const Tensor& up) {
   DoSiluMul(gate, up);
 }
 
+void Backend::FlagNotFinite(const Tensor& x, const Tensor& flags) {
+  WINNOW_CHECK(x.rank() == 2 && x.dtype() == DType::kF32);
+  WINNOW_CHECK(flags.Is(DType::kI32, {x.dim(0)}));
+  DoFlagNotFinite(x, flags);
+}
+
 void Backend::GatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) {
   WINNOW_CHECK(x.rank() == 2 && indices.rank() == 1 && indices.dtype() == DType::kI32);
   WINNOW_CHECK(IsMatrix(out, DType::kF32, indices.dim(0), x.dim(1)));

@@ -108,6 +108,7 @@ class Backend {
 
   // out [rows, hidden] f32 = x / sqrt(mean(x^2) + epsilon) * gain. x [rows, hidden] f32, gain [hidden] f32. out may be
   // x.
+  // A row whose sum of squares overflows becomes NaN: dividing by infinity would hide it as zeros.
   void RmsNorm(const Tensor& x, const Tensor& gain, float epsilon, const Tensor& out);
 
   // out_t [rows, N_t] = x [rows, K] W_t^T for every target. Weights in quantised formats multiply x quantised to int8
@@ -135,6 +136,9 @@ class Backend {
 
   // gate [rows, n] f32 = gate / (1 + exp(-gate)) * up.
   void SiluMul(const Tensor& gate, const Tensor& up);
+
+  // flags [rows] i32 = 1 for rows of x [rows, n] f32 that hold a NaN or an infinity, otherwise 0.
+  void FlagNotFinite(const Tensor& x, const Tensor& flags);
 
   // out [n, width] f32 = x[indices[i]]. indices [n] i32.
   void GatherRows(const Tensor& x, const Tensor& indices, const Tensor& out);
@@ -164,6 +168,7 @@ class Backend {
   virtual void DoRopeAppend(const RopeAppendArgs& args) = 0;
   virtual void DoAttention(const AttentionArgs& args) = 0;
   virtual void DoSiluMul(const Tensor& gate, const Tensor& up) = 0;
+  virtual void DoFlagNotFinite(const Tensor& x, const Tensor& flags) = 0;
   virtual void DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) = 0;
   virtual void DoZeroRows(const Tensor& x, const Tensor& indices) = 0;
   virtual void DoCompact(const CompactArgs& args) = 0;

@@ -130,7 +130,7 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
   WINNOW_RETURN_IF_ERROR(kv_batch_.Build(kv_items));
 
   CollectiveCounters before = communicator_.counters();
-  std::vector<float> logits;
+  ForwardResult forward;
   WINNOW_RETURN_IF_ERROR(
       transformer_.Forward({.token_ids = token_ids,
                             .positions = positions,
@@ -139,37 +139,46 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
                             .pages = pool_.pages(),
                             .observe = is_observed ? std::span<const int32_t>(observe) : std::span<const int32_t>(),
                             .mass = pool_.mass()},
-                           &logits));
+                           &forward));
   AddSince(before, communicator_.counters(), &counters_.forward);
-  if (logits_observer_) logits_observer_(plan, logits);
+  if (logits_observer_) logits_observer_(plan, forward.logits);
   ++counters_.steps;
   counters_.rows += int64_t(token_ids.size());
   counters_.sampled_rows += int64_t(logit_rows.size());
 
   before = communicator_.counters();
-  SampleRows(plan, logits, result);
+  SampleRows(plan, forward, result);
   AddSince(before, communicator_.counters(), &counters_.sampling);
   return OkStatus();
 }
 
-void ModelRunner::SampleRows(const StepPlan& plan, std::span<const float> logits, StepResult* result) {
+void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result) {
   const size_t vocab = size_t(transformer_.vocab_rows().size());
   std::vector<SampleRow> rows;
   for (const StepItem& item : plan.items) {
     if (!item.sample) continue;
     const Sequence& sequence = Find(item.request_id);
-    rows.push_back({.logits = logits.subspan(rows.size() * vocab, vocab),
+    rows.push_back({.logits = std::span(forward.logits).subspan(rows.size() * vocab, vocab),
                     .params = sequence.request.sampling,
                     .choice_index = sequence.request.choice_index,
                     .position = int64_t(sequence.tokens.size())});
   }
   const auto sampled = Sample(communicator_, int32_t(transformer_.vocab_rows().begin), rows);
-  size_t next = 0;
+  size_t next_sample = 0, first_row = 0;
   for (const StepItem& item : plan.items) {
-    if (!item.sample) continue;
-    const SampledToken& token = sampled[next++];
-    if (token.status.ok()) Find(item.request_id).tokens.push_back(token.token);
-    result->tokens.push_back({item.request_id, token});
+    Sequence& sequence = Find(item.request_id);
+    SampledToken token;
+    if (item.sample) token = sampled[next_sample++];
+    const auto item_rows = std::span(forward.not_finite).subspan(first_row, size_t(item.num_tokens));
+    first_row += size_t(item.num_tokens);
+    // A bad row in the middle of a prompt counts too: its keys may be evicted before any logit shows it.
+    if (const auto bad = std::find(item_rows.begin(), item_rows.end(), 1); bad != item_rows.end()) {
+      const int64_t position = sequence.cache.tokens_seen() - item.num_tokens + (bad - item_rows.begin());
+      token = {.status = NumericalError("the hidden state at position " + std::to_string(position) +
+                                        " is not finite: a sum left the fixed-point range or met a NaN")};
+    }
+    if (item.sample && token.status.ok()) sequence.tokens.push_back(token.token);
+    if (item.sample || !token.status.ok()) result->tokens.push_back({item.request_id, token});
   }
 }
 

@@ -22,7 +22,9 @@ struct StepResult {
     int64_t request_id;
     SampledToken sampled;
   };
-  std::vector<Token> tokens;             // one per item with `sample`, in item order
+  // One per item with `sample`, in item order, and one with an error for every other item that met a sum out of range
+  // or a NaN in any of its rows: such a request ends there.
+  std::vector<Token> tokens;
   std::vector<SequenceReport> finished;  // one per finished sequence of the plan
 };
 
@@ -53,7 +55,7 @@ class ModelRunner {
   void Admit(const Request& request);
   SequenceReport Finish(int64_t request_id);
   Status RunItems(const StepPlan& plan, StepResult* result);
-  void SampleRows(const StepPlan& plan, std::span<const float> logits, StepResult* result);
+  void SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result);
   void EvictDue(const StepPlan& plan);
   Status CheckRanks(const StepPlan& plan, const StepResult& result);
   Sequence& Find(int64_t request_id);

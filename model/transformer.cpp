@@ -32,6 +32,7 @@ Status Transformer::EnsureWorkspace(int64_t rows) {
   const int64_t hidden = config_.hidden_size;
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.ids));
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.observe));
+  WINNOW_RETURN_IF_ERROR(grow(4, &work_.not_finite));
   WINNOW_RETURN_IF_ERROR(grow(4 * config_.head_dim, &work_.cos_sin));
   WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.hidden));
   WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.normed));
@@ -67,7 +68,7 @@ Status Transformer::UploadRows(const ForwardBatch& batch) {
   return OkStatus();
 }
 
-Status Transformer::Forward(const ForwardBatch& batch, std::vector<float>* logits) {
+Status Transformer::Forward(const ForwardBatch& batch, ForwardResult* result) {
   const int64_t rows = int64_t(batch.token_ids.size());
   WINNOW_CHECK(rows > 0 && batch.kv->num_rows() == rows && batch.positions.size() == batch.token_ids.size());
   WINNOW_RETURN_IF_ERROR(UploadRows(batch));
@@ -79,7 +80,12 @@ Status Transformer::Forward(const ForwardBatch& batch, std::vector<float>* logit
     Attend(batch, layer);
     FeedForward(weights_.layers[size_t(layer)], rows);
   }
-  return Logits(batch, logits);
+  // A row that is not finite stays so to the end, whether or not its logits are wanted.
+  const Tensor flags = work_.not_finite.View(DType::kI32, {rows});
+  backend_.FlagNotFinite(hidden, flags);
+  result->not_finite.resize(size_t(rows));
+  backend_.CopyToHost(std::as_writable_bytes(std::span(result->not_finite)), flags);
+  return Logits(batch, &result->logits);
 }
 
 void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {

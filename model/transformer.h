@@ -37,15 +37,20 @@ struct ForwardBatch {
   Tensor mass = {};
 };
 
+// What a step leaves on the host. The same on all ranks but for which vocabulary rows the logits are of.
+struct ForwardResult {
+  std::vector<float> logits;        // [wanted rows][this rank's vocabulary rows]
+  std::vector<int32_t> not_finite;  // [rows] 1: a sum of this row left the fixed-point range or met a NaN
+};
+
 class Transformer {
  public:
   // backend and communicator must outlive it.
   Transformer(const ModelConfig& config, const ShardPlan& plan, ModelWeights weights, const KvLayout& kv,
               Numerics numerics, Backend& backend, Communicator& communicator);
 
-  // Writes keys and values of every row into the cache and leaves the logits of the wanted rows, for this rank's
-  // vocabulary rows, in `logits` [wanted][local vocabulary] on the host. OutOfMemory if the work space does not fit.
-  Status Forward(const ForwardBatch& batch, std::vector<float>* logits);
+  // Writes keys and values of every row into the cache. OutOfMemory if the work space does not fit.
+  Status Forward(const ForwardBatch& batch, ForwardResult* result);
 
   const ModelConfig& config() const { return config_; }
   Range vocab_rows() const { return plan_.vocab_rows[size_t(communicator_.rank())]; }
@@ -56,7 +61,7 @@ class Transformer {
   // Buffers for a number of rows; grown when a larger step comes.
   struct Workspace {
     int64_t rows = 0;
-    Buffer ids, observe, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
+    Buffer ids, observe, not_finite, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
   };
   Status EnsureWorkspace(int64_t rows);
   Status UploadRows(const ForwardBatch& batch);

@@ -1,6 +1,7 @@
 #include "compute/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -192,6 +193,18 @@ void CpuBackend::DoSiluMul(const Tensor& gate, const Tensor& up) {
   // Elements are independent: 16 at a time over all rows.
   ForRows(pool_, gate.num_elements() / 16, 16, [&](int64_t begin, int64_t end) {
     kernels_.silu_mul(gate.as<float>() + 16 * begin, up.as<float>() + 16 * begin, 16 * (end - begin));
+  });
+}
+
+void CpuBackend::DoFlagNotFinite(const Tensor& x, const Tensor& flags) {
+  const int64_t width = x.dim(1);
+  ForRows(pool_, x.dim(0), width, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* values = x.as<float>() + row * width;
+      bool is_finite = true;
+      for (int64_t i = 0; i < width; ++i) is_finite &= std::isfinite(values[i]);
+      flags.as<int32_t>()[row] = !is_finite;
+    }
   });
 }
 

@@ -40,6 +40,7 @@ class CpuBackend final : public Backend {
   void DoRopeAppend(const RopeAppendArgs& args) override;
   void DoAttention(const AttentionArgs& args) override;
   void DoSiluMul(const Tensor& gate, const Tensor& up) override;
+  void DoFlagNotFinite(const Tensor& x, const Tensor& flags) override;
   void DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) override;
   void DoZeroRows(const Tensor& x, const Tensor& indices) override;
   void DoCompact(const CompactArgs& args) override;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "compute/cpu/exp.h"
 #include "compute/cpu/kernels.h"
@@ -15,7 +16,10 @@ void RmsNormRow(const float* x, const float* gain, float epsilon, int64_t n, flo
     const auto v = L::Load(x + i);
     acc = L::Fma(v, v, acc);
   }
-  const auto scale = L::Set(1.0f / std::sqrt(L::SumLanes(acc) / float(n) + epsilon));
+  const float sum = L::SumLanes(acc);
+  const bool overflows = !(sum < std::numeric_limits<float>::infinity());
+  const auto scale =
+      L::Set(overflows ? std::numeric_limits<float>::quiet_NaN() : 1.0f / std::sqrt(sum / float(n) + epsilon));
   for (int64_t i = 0; i < n; i += 16) L::Store(out + i, L::Mul(L::Mul(L::Load(x + i), scale), L::Load(gain + i)));
 }
 

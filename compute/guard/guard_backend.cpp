@@ -101,6 +101,11 @@ void GuardBackend::DoSiluMul(const Tensor& gate, const Tensor& up) {
   inner_->SiluMul(gate, up);
 }
 
+void GuardBackend::DoFlagNotFinite(const Tensor& x, const Tensor& flags) {
+  const Scope scope(this, {x}, {flags});
+  inner_->FlagNotFinite(x, flags);
+}
+
 void GuardBackend::DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) {
   const Scope scope(this, {x, indices}, {out});
   inner_->GatherRows(x, indices, out);

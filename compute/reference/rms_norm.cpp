@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "compute/reference/lanes.h"
 #include "compute/reference/reference_backend.h"
@@ -13,7 +14,9 @@ void ReferenceBackend::DoRmsNorm(const Tensor& x, const Tensor& gain, float epsi
     float* to = out.as<float>() + r * width;
     float acc[kLanes] = {};
     for (int64_t i = 0; i < width; ++i) acc[i % kLanes] = std::fma(from[i], from[i], acc[i % kLanes]);
-    const float scale = 1.0f / std::sqrt(SumLanes(acc) / float(width) + epsilon);
+    const float sum = SumLanes(acc);
+    const float scale =
+        std::isfinite(sum) ? 1.0f / std::sqrt(sum / float(width) + epsilon) : std::numeric_limits<float>::quiet_NaN();
     for (int64_t i = 0; i < width; ++i) to[i] = from[i] * scale * gain.as<float>()[i];
   }
 }

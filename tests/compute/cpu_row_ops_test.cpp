@@ -1,6 +1,7 @@
 // Ops on rows of the CPU backend against the reference, by bits.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "tests/compute/cpu_backends.h"
@@ -88,6 +89,32 @@ TEST_P(CpuRowOps, AddHasTheBitsOfTheReference) {
     b.Add(t.Floats({30, 200}, x), to);
     return t.Get(to);
   });
+}
+
+TEST_P(CpuRowOps, RmsNormOfARowWhoseSquaresOverflowIsNotANumber) {
+  // 1e20 squared is infinite in float: without the rule the row would come out as innocent zeros.
+  std::vector<float> x(2 * 48, 1.0f);
+  x[50] = 1e20f;
+  ExpectSameAsReference([&](Backend& b, DeviceTensors& t) {
+    const Tensor in = t.Floats({2, 48}, x), out = t.Empty(DType::kF32, {2, 48});
+    b.RmsNorm(in, t.Floats({48}, std::vector<float>(48, 1.0f)), 1e-5f, out);
+    const std::vector<float> result = t.Get(out);
+    for (size_t i = 0; i < result.size(); ++i) EXPECT_EQ(std::isnan(result[i]), i >= 48) << i;
+    return result;
+  });
+}
+
+TEST_P(CpuRowOps, FlagNotFiniteNamesTheRowsWithNanOrInfinity) {
+  std::vector<float> x(5 * 37, -3.0f);
+  x[1 * 37 + 36] = kNaN;
+  x[3 * 37] = -kInfinity;
+  x[4 * 37] = std::numeric_limits<float>::max();
+  for (Backend* backend : {cpu_.get(), reference_.get()}) {
+    DeviceTensors tensors(*backend);
+    const Tensor flags = tensors.Ints({5}, {7, 7, 7, 7, 7});
+    backend->FlagNotFinite(tensors.Floats({5, 37}, x), flags);
+    EXPECT_EQ(tensors.Get<int32_t>(flags), (std::vector<int32_t>{0, 1, 0, 1, 0}));
+  }
 }
 
 TEST_P(CpuRowOps, GatherRowsCopiesRows) {

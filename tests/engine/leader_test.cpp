@@ -168,7 +168,7 @@ void ExpectOneFailure(const GgufFile& file, const ModelConfig& config) {
       const Completion& failed = with.completions.at(4);
       EXPECT_EQ(failed.finish_reason, FinishReason::kError);
       EXPECT_EQ(failed.error.code(), StatusCode::kNumerical);
-      EXPECT_THAT(failed.error.message(), HasSubstr("position " + std::to_string(bad.prompt.size())));
+      EXPECT_THAT(failed.error.message(), HasSubstr("position " + std::to_string(bad.prompt.size() / 2)));
       EXPECT_TRUE(failed.token_ids.empty());
       for (const auto& [id, completion] : without.completions) {
         EXPECT_EQ(completion.finish_reason, FinishReason::kLength);

@@ -176,6 +176,42 @@ TEST(Scheduler, RunningTextsGoOnWhileALongPromptIsRead) {
   EXPECT_EQ(engine.most_rows(), 16);
 }
 
+// The longest wait of a text for its next rows, in steps, over 100 steps in which no text ends.
+int64_t LongestWait(Scheduler& scheduler, int64_t num_texts) {
+  std::vector<int64_t> last_step(size_t(num_texts), -1);
+  int64_t longest = 0;
+  for (int64_t step = 0; step < 100; ++step) {
+    for (const StepItem& item : scheduler.Next().items) {
+      last_step[size_t(item.request_id)] = step;
+      if (item.sample) scheduler.TokenSampled(item.request_id);
+    }
+    for (int64_t last : last_step) longest = std::max(longest, step - last);
+  }
+  return longest;
+}
+
+TEST(Scheduler, TextsTakeTurnsWhenThereAreFewerRowsThanTexts) {
+  struct Case {
+    int64_t rows, texts, steps_waited;
+  };
+  for (const auto& [rows, texts, steps_waited] : {Case{3, 3, 0}, Case{2, 3, 1}, Case{1, 3, 2}, Case{3, 7, 2}}) {
+    Scheduler scheduler({.max_num_seqs = 8, .max_num_batched_tokens = rows, .pool_slots = 4096});
+    for (int64_t id = 0; id < texts; ++id) ASSERT_TRUE(scheduler.Submit(Ask(id, 1, 300)).ok());
+    EXPECT_EQ(LongestWait(scheduler, texts), steps_waited) << rows << " rows, " << texts << " texts";
+  }
+}
+
+TEST(Scheduler, APromptIsReadWhileTextsUseUpTheRows) {
+  for (const int64_t rows : {1, 2}) {
+    Scheduler scheduler({.max_num_seqs = 8, .max_num_batched_tokens = rows, .pool_slots = 4096});
+    ASSERT_TRUE(scheduler.Submit(Ask(0, 1, 300)).ok());
+    ASSERT_TRUE(scheduler.Submit(Ask(1, 1, 300)).ok());
+    ASSERT_TRUE(scheduler.Submit(Ask(2, 500, 300)).ok());
+    // One row: the prompt gets every second, the texts share the others.
+    EXPECT_EQ(LongestWait(scheduler, 3), rows == 1 ? 3 : 1);
+  }
+}
+
 TEST(Scheduler, TextsWaitForSlotsAndAllComeTheirTurn) {
   Engine engine({.max_num_seqs = 8, .max_num_batched_tokens = 512, .pool_slots = 128});
   for (int64_t id = 0; id < 6; ++id) engine.Submit(Ask(id, 30, 10));  // 39 slots: 48 reserved, two at a time

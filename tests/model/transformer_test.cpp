@@ -40,16 +40,16 @@ class Pass {
     cache_->Append(int64_t(tokens.size()));
     const KvBatchItem item{cache_.get(), int64_t(tokens.size())};
     EXPECT_TRUE(batch_->Build({&item, 1}).ok());
-    std::vector<float> logits;
+    ForwardResult result;
     const Status status = transformer_->Forward({.token_ids = tokens,
                                                  .positions = positions,
                                                  .logit_rows = logit_rows,
                                                  .kv = batch_.get(),
                                                  .pages = pool_->pages()},
-                                                &logits);
+                                                &result);
     EXPECT_TRUE(status.ok()) << status.message();
     std::vector<uint32_t> bits;
-    for (float logit : logits) bits.push_back(std::bit_cast<uint32_t>(logit));
+    for (float logit : result.logits) bits.push_back(std::bit_cast<uint32_t>(logit));
     return bits;
   }
 

@@ -78,6 +78,7 @@ class FakeBackend : public Backend {
   void DoRopeAppend(const RopeAppendArgs&) override { NoSuchOp(); }
   void DoAttention(const AttentionArgs&) override { NoSuchOp(); }
   void DoSiluMul(const Tensor&, const Tensor&) override { NoSuchOp(); }
+  void DoFlagNotFinite(const Tensor&, const Tensor&) override { NoSuchOp(); }
   void DoGatherRows(const Tensor&, const Tensor&, const Tensor&) override { NoSuchOp(); }
 
  private:

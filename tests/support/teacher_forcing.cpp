@@ -9,7 +9,7 @@ Status RunTeacherForcing(
     const std::function<void(size_t sequence, int64_t position, std::span<const float> logits)>& on_logits) {
   Transformer& transformer = engine.transformer();
   KvBatch batch(engine.pool().backend());
-  std::vector<float> logits;
+  ForwardResult result;
   for (size_t s = 0; s < sequences.size(); ++s) {
     const std::vector<int32_t>& tokens = sequences[s];
     const Range heads = transformer.kv_heads();
@@ -29,8 +29,8 @@ Status RunTeacherForcing(
                                                   .logit_rows = rows,
                                                   .kv = &batch,
                                                   .pages = engine.pool().pages()},
-                                                 &logits));
-      on_logits(s, begin, logits);
+                                                 &result));
+      on_logits(s, begin, result.logits);
     }
   }
   return OkStatus();
