@@ -7,8 +7,9 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <random>
+
+#include "launch/json_fields.h"
 
 namespace winnow {
 namespace {
@@ -44,18 +45,31 @@ struct Asked {
 template <class T>
 Status TakeNumber(const Json& value, T* out) {
   if constexpr (std::is_same_v<T, bool>) {
-    if (!value.is_boolean()) return InvalidArgument("expected true or false, found " + value.dump());
+    if (!value.is_boolean()) return InvalidArgument("expected true or false, found " + Describe(value));
     *out = value.get<bool>();
   } else if constexpr (std::is_integral_v<T>) {
     const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
                                                  : value.is_number_integer() && !std::is_unsigned_v<T> &&
                                                        value.get<int64_t>() >= int64_t(std::numeric_limits<T>::min());
-    if (!fits) return InvalidArgument("expected a whole number in range, found " + value.dump());
+    if (!fits) return InvalidArgument("expected a whole number in range, found " + Describe(value));
     *out = value.get<T>();
   } else {
-    if (!value.is_number()) return InvalidArgument("expected a number, found " + value.dump());
+    if (!value.is_number()) return InvalidArgument("expected a number, found " + Describe(value));
     *out = value.get<T>();
   }
+  return OkStatus();
+}
+
+Status TakeText(const Json& value, std::string* out) {
+  if (!value.is_string()) return InvalidArgument("expected text, found " + Describe(value));
+  *out = value.get<std::string>();
+  return OkStatus();
+}
+
+// Text that messages can repeat as it is.
+Status TakeName(const Json& value, std::string* out) {
+  WINNOW_RETURN_IF_ERROR(TakeText(value, out));
+  if (Describe(value) != '"' + *out + '"') return InvalidArgument("expected a name, found " + Describe(value));
   return OkStatus();
 }
 
@@ -71,14 +85,12 @@ Status TakeField(const std::string& key, const Json& value, Asked* asked) {
   if (key == "kv_interval") return TakeNumber(value, &asked->eviction.interval);
   if (key == "kv_sink_tokens") return TakeNumber(value, &asked->eviction.sink_tokens);
   if (key == "kv_recent_tokens") return TakeNumber(value, &asked->eviction.recent_tokens);
+  if (key == "prompt") return TakeText(value, &asked->text);
+  if (key == "kv_eviction") return TakeName(value, &asked->eviction.policy);
   if (key == "kv_scope") {
-    if (!value.is_string()) return InvalidArgument("expected text, found " + value.dump());
-    WINNOW_ASSIGN_OR_RETURN(asked->eviction.scope, ParseEvictionScope(value.get<std::string>()));
-    return OkStatus();
-  }
-  if (key == "prompt" || key == "kv_eviction") {
-    if (!value.is_string()) return InvalidArgument("expected text, found " + value.dump());
-    (key == "prompt" ? asked->text : asked->eviction.policy) = value.get<std::string>();
+    std::string name;
+    WINNOW_RETURN_IF_ERROR(TakeName(value, &name));
+    WINNOW_ASSIGN_OR_RETURN(asked->eviction.scope, ParseEvictionScope(name));
     return OkStatus();
   }
   return InvalidArgument("unknown field");
@@ -95,16 +107,17 @@ Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& d
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     Asked asked = defaults;
     asked.where = path + " line " + std::to_string(number);
-    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (object.is_discarded()) return InvalidArgument(asked.where + ": not valid JSON");
-    if (!object.is_object() || !object.contains("prompt")) {
-      return InvalidArgument(asked.where + ": expected a JSON object with the field \"prompt\"");
-    }
-    for (const auto& [key, value] : object.items()) {
-      if (Status status = TakeField(key, value, &asked); !status.ok()) {
-        return InvalidArgument(asked.where + ": field \"" + key + "\": " + status.message());
+    const auto refuse = [&](const std::string& message) { return InvalidArgument(asked.where + ": " + message); };
+    const auto fields = ParseJsonFields(line);
+    if (!fields.ok()) return refuse(fields.status().message());
+    bool has_prompt = false;
+    for (const auto& [name, value] : *fields) {
+      has_prompt |= name == "prompt";
+      if (Status status = TakeField(name, value, &asked); !status.ok()) {
+        return refuse("field " + Describe(name) + ": " + status.message());
       }
     }
+    if (!has_prompt) return refuse("expected the field \"prompt\"");
     all.push_back(std::move(asked));
   }
   if (all.empty()) return InvalidArgument("prompt file '" + path + "' holds no prompt");

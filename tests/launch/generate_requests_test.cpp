@@ -160,6 +160,41 @@ TEST_F(GenerateRequests, LinesThatAreNoRequestAreRefusedByNumber) {
   ExpectRefused(WithLines("{\"prompt\": 7}\n"), {"line 1", "prompt", "7"});
 }
 
+TEST_F(GenerateRequests, NestingOfAnyDepthIsRefusedAndNotFollowed) {
+  for (const size_t depth : {size_t(1), size_t(200000), size_t(1000000)}) {
+    const std::string open(depth, '['), close(depth, ']');
+    std::string objects;
+    for (size_t i = 0; i < depth; ++i) objects += "{\"a\":";
+    ExpectLineRefused("\"max_tokens\": " + open + close,
+                      "\"max_tokens\": expected a whole number in range, found an array");
+    ExpectLineRefused("\"prompts\": " + open + close, "unknown field");
+    ExpectLineRefused("\"top_p\": " + objects + "1" + std::string(depth, '}'), "found an object");
+    ExpectLineRefused("\"top_p\": " + open, "not valid JSON");
+    ExpectRefused(WithLines(open + close), {"line 1", "JSON object"});
+    ExpectRefused(WithLines(objects), {"line 1", "not valid JSON"});
+  }
+}
+
+TEST_F(GenerateRequests, AFieldGivenTwiceIsRefusedByName) {
+  ExpectLineRefused("\"max_tokens\": 3, \"top_k\": 1, \"max_tokens\": 3", "field \"max_tokens\": given twice");
+  ExpectRefused(WithLines("{\"prompt\": \"a\", \"prompt\": \"b\"}"), {"line 1", "\"prompt\"", "twice"});
+  ExpectLineRefused("\"seed\": {\"a\": 1, \"a\": 2}", "found an object");
+}
+
+TEST_F(GenerateRequests, MessagesStayOneShortLine) {
+  const std::string e_acute = "\xc3\xa9";
+  std::string text = "x\\n\\u001b";
+  for (int i = 0; i < 100000; ++i) text += e_acute;
+  const std::string quoted = '"' + text + '"';
+  for (const std::string& fields :
+       {"\"seed\": " + quoted, "\"kv_eviction\": " + quoted, "\"kv_scope\": " + quoted, quoted + ": 1"}) {
+    const Status status = Prepare(WithLines("{\"prompt\": \"hi\", " + fields + "}")).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_LT(status.message().size(), 400u);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("x\\n\\u001b" + e_acute), HasSubstr(e_acute + "...")));
+  }
+}
+
 TEST_F(GenerateRequests, FieldsOfTheWrongKindOrRangeAreRefusedByName) {
   ExpectLineRefused("\"max_tokens\": \"9\"", "max_tokens");
   ExpectLineRefused("\"max_tokens\": 0", "max_tokens");
@@ -176,6 +211,8 @@ TEST_F(GenerateRequests, FieldsOfTheWrongKindOrRangeAreRefusedByName) {
   ExpectLineRefused("\"kv_eviction\": \"nothing\"", "nothing");
   ExpectLineRefused("\"kv_eviction\": \"random\"", "budget");
   ExpectLineRefused("\"kv_eviction\": \"random\", \"kv_budget\": 10", "10");
+  ExpectLineRefused("\"kv_scope\": \"token\"", "head, layer or sequence");
+  ExpectLineRefused("\"kv_scope\": 3", "expected text");
   ExpectLineRefused("\"max_token\": 3", "unknown field");
 }
 
