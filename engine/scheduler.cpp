@@ -37,7 +37,8 @@ void Scheduler::Admit(StepPlan* plan) {
                         .reserved_slots = slots,
                         .known_tokens = int64_t(request.prompt.size()),
                         .computed_tokens = 0,
-                        .slots = 0});
+                        .slots = 0,
+                        .last_step = plan->step - 1});
     reserved_slots_ += slots;
     plan->admitted.push_back(std::move(request));
     waiting_.pop_front();
@@ -45,12 +46,13 @@ void Scheduler::Admit(StepPlan* plan) {
 }
 
 void Scheduler::AddItem(Running& running, int64_t max_tokens, StepPlan* plan) {
-  int64_t count = std::min(running.known_tokens - running.computed_tokens, max_tokens);
+  int64_t count = std::min(running.pending(), max_tokens);
   const EvictionSettings& eviction = running.eviction;
   const int64_t trigger = eviction.Trigger();
   if (eviction.evicts()) count = std::min(count, trigger - running.slots);
   running.computed_tokens += count;
   running.slots += count;
+  running.last_step = plan->step;
   const bool evict = eviction.evicts() && running.slots == trigger;
   if (evict) running.slots = eviction.budget;
   plan->items.push_back({.request_id = running.request_id,
@@ -64,16 +66,24 @@ StepPlan Scheduler::Next() {
   plan.step = step_++;
   plan.finished = std::exchange(finished_, {});
   Admit(&plan);
+  std::vector<Running*> decodes, prompts;
+  for (Running& running : running_) {
+    if (running.pending() > 0) (running.pending() == 1 ? decodes : prompts).push_back(&running);
+  }
   // Decode rows first, so that running texts flow; what is left of the step goes to prompts, oldest first.
+  std::stable_sort(decodes.begin(), decodes.end(),
+                   [](const Running* a, const Running* b) { return a->last_step < b->last_step; });
+  const bool keep_row = !prompts.empty() && prompts.front()->last_step < plan.step - 1;
   int64_t left = limits_.max_num_batched_tokens;
-  for (const bool decode : {true, false}) {
-    for (Running& running : running_) {
-      const int64_t pending = running.known_tokens - running.computed_tokens;
-      if (left > 0 && pending > 0 && (pending == 1) == decode) {
-        AddItem(running, left, &plan);
-        left -= plan.items.back().num_tokens;
-      }
-    }
+  for (Running* running : decodes) {
+    if (left == int64_t(keep_row)) break;
+    AddItem(*running, 1, &plan);
+    --left;
+  }
+  for (Running* running : prompts) {
+    if (left == 0) break;
+    AddItem(*running, left, &plan);
+    left -= plan.items.back().num_tokens;
   }
   plan.stop = plan.items.empty();
   WINNOW_CHECK(!plan.stop || (waiting_.empty() && running_.empty()));

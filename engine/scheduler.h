@@ -1,5 +1,7 @@
 // Decides what runs in the next step: admission by reserved slots, decode before prefill, prefill in chunks that never
-// cross an eviction point. Pure bookkeeping on the leader; whatever it decides changes no result's bits (E2, E3).
+// cross an eviction point. With fewer rows than sequences they take turns: the one that waited longest decodes first,
+// and the oldest prompt still being read gets a row at least every second step. Prompts are read one after the other.
+// Pure bookkeeping on the leader; whatever it decides changes no result's bits (E2, E3).
 #pragma once
 
 #include <cstdint>
@@ -40,6 +42,8 @@ class Scheduler {
     int64_t known_tokens;     // prompt and sampled
     int64_t computed_tokens;  // in the cache or on their way in the current step
     int64_t slots;            // held by each head
+    int64_t last_step;        // that had rows of it; before the first, the one before its admission
+    int64_t pending() const { return known_tokens - computed_tokens; }
   };
   void Admit(StepPlan* plan);
   void AddItem(Running& running, int64_t max_tokens, StepPlan* plan);
