@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/progress_bar.h"
 #include "engine/leader.h"
 #include "engine/worker.h"
 #include "launch/generate_report.h"
 #include "launch/generate_requests.h"
+#include "model/gguf_fingerprint.h"
 #include "model/utf8_stream.h"
 
 namespace winnow {
@@ -40,6 +43,17 @@ void PrintOut(const std::string& text) {
 Status Agree(Communicator& communicator, const Status& mine) {
   const Status agreed = AgreeOnStatus(communicator, mine);
   return agreed.code() == StatusCode::kInvalidArgument && mine.code() == agreed.code() ? mine : agreed;
+}
+
+// Ranks with different models would wait for collectives that the others never call, or mix two texts. Collective.
+Status CheckSameFile(Communicator& communicator, const GgufFile& file) {
+  const uint64_t mine = FingerprintOf(file);
+  uint64_t first;
+  const auto all = communicator.AllGather(std::as_bytes(std::span(&mine, 1)));
+  std::memcpy(&first, all.data(), sizeof(first));
+  if (mine == first) return OkStatus();
+  return BadFile(file.path() + " is not the model that rank 0 opened: metadata or tensor table differ (fingerprint " +
+                 Hex(mine) + ", rank 0 has " + Hex(first) + ")");
 }
 
 Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config, Front* front) {
@@ -167,9 +181,10 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
 
   auto file = GgufFile::Open(options.model_path);
   WINNOW_RETURN_IF_ERROR(agree(file.status()));
+  WINNOW_RETURN_IF_ERROR(agree(CheckSameFile(communicator, *file)));
   auto config = ReadModelConfig(*file);
   WINNOW_RETURN_IF_ERROR(agree(config.status()));
-  WINNOW_RETURN_IF_ERROR(MakeShardPlan(ShardDimsOf(*config), communicator.size()).status());
+  WINNOW_RETURN_IF_ERROR(agree(MakeShardPlan(ShardDimsOf(*config), communicator.size()).status()));
 
   Front front;
   WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *file, *config, &front) : OkStatus()));
