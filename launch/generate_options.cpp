@@ -70,7 +70,9 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       ->capture_default_str();
   command.add_option("--kv-sink-tokens", o->eviction.sink_tokens, "first tokens of the text, never evicted")
       ->capture_default_str();
-  command.add_option("--kv-recent-tokens", o->eviction.recent_tokens, "newest tokens, never evicted")
+  command
+      .add_option("--kv-recent-tokens", o->eviction.recent_tokens,
+                  "newest tokens, never evicted; h2o: at least half of the budget")
       ->capture_default_str();
   command
       .add_option_function<std::string>(
@@ -91,7 +93,8 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       ->capture_default_str();
   command
       .add_option("--max-num-batched-tokens,--chunked-prefill-size", o->max_num_batched_tokens,
-                  "token rows of one step; longer prompts are read in chunks")
+                  "token rows of one step, at most " + std::to_string(kMaxBatchedTokens) +
+                      "; longer prompts are read in chunks")
       ->capture_default_str();
   command.add_option("-t,--threads", o->threads, "threads per rank; default: the rank's share of its host's cores");
   command.add_option("--tp,--tensor-parallel-size,--tp-size", o->tensor_parallel_size,
@@ -104,7 +107,9 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       ->capture_default_str();
   command.add_option("--cpu-kernels", o->cpu_kernels, "auto, avx2 or plain; the bits are the same")
       ->capture_default_str();
-  command.add_flag("--check-ranks", o->check_ranks, "compare all ranks' tokens and kept sets after every step");
+  command.add_flag("--check-ranks", o->check_ranks,
+                   "compare all ranks' tokens and cache lengths after every step, and the kept sets that ranks share "
+                   "(scopes layer and sequence)");
   command.add_flag("--json", o->json, "one JSON object a request on standard output, nothing else");
 }
 
@@ -116,6 +121,10 @@ Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {
   WINNOW_RETURN_IF_ERROR(at_least_one("--max-tokens", o.max_tokens));
   WINNOW_RETURN_IF_ERROR(at_least_one("--max-num-seqs", o.max_num_seqs));
   WINNOW_RETURN_IF_ERROR(at_least_one("--max-num-batched-tokens", o.max_num_batched_tokens));
+  if (o.max_num_batched_tokens > kMaxBatchedTokens) {
+    return InvalidArgument("--max-num-batched-tokens: expected at most " + std::to_string(kMaxBatchedTokens) +
+                           ", found " + std::to_string(o.max_num_batched_tokens));
+  }
   if (o.threads) WINNOW_RETURN_IF_ERROR(at_least_one("--threads", *o.threads));
   if (o.max_model_len) WINNOW_RETURN_IF_ERROR(at_least_one("--max-model-len", *o.max_model_len));
   if (o.max_model_len.value_or(1) > std::numeric_limits<int32_t>::max()) {

@@ -15,11 +15,14 @@ class App;
 
 namespace winnow {
 
+// Rows of a step. The scratch of an op grows with them, and an op has no way to say that memory ran out.
+inline constexpr int64_t kMaxBatchedTokens = 65536;
+
 struct GenerateOptions {
   std::string model_path;
   std::optional<std::string> prompt, prompt_file, prompts_file;  // exactly one
   int64_t max_tokens = 128;
-  SamplingParams sampling;       // seed: see has_seed
+  SamplingParams sampling;       // but for the seed:
   std::optional<uint64_t> seed;  // none: drawn, and reported
   EvictionSettings eviction;     // as asked; ResolveEviction comes later
   std::optional<int64_t> max_model_len;

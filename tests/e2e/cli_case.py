@@ -41,8 +41,13 @@ class CliCase(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
-        cls.model = cls.path("tiny.gguf")
-        subprocess.run([_command["make_tiny_model"], cls.model], check=True)
+        cls.model = cls.make_model("tiny.gguf")
+
+    @classmethod
+    def make_model(cls, name, *heads):
+        """heads: query heads and KV heads, if not those of the tiny model."""
+        subprocess.run([_command["make_tiny_model"], cls.path(name), *map(str, heads)], check=True)
+        return cls.path(name)
 
     @classmethod
     def path(cls, name):

@@ -60,12 +60,14 @@ class CommandLine(ErrorCase):
         for seed in ("-1", "1.5", "99999999999999999999999", "010", "x"):
             self.refuse(["--seed", seed], "--seed", seed)
         self.refuse(["--max-model-len", "9000000000"], "--max-model-len", 9000000000)
+        self.refuse(["--max-num-batched-tokens", "65536", "65537"], "--max-num-batched-tokens", 65537, np=(None, 2))
 
     def test_unknown_choices_are_refused_with_the_known_ones(self):
         self.refuse(["exact", "fast", "quick"], "--numerics", "quick", np=(None, 2))
         self.refuse(["cpu", "guard", "reference", "tpu"], "--backend", "tpu", np=(None, 2))
         self.refuse(["auto", "avx2", "plain", "sse"], "--cpu-kernels", "sse", np=(None, 2))
         self.refuse(["bf16", "f32", "q8"], "--kv-cache-dtype", "q8")
+        self.refuse(["scope", "head", "layer", "sequence", "token"], "--kv-scope", "token", np=(None, 2))
 
     def test_eviction_settings_must_make_sense(self):
         self.refuse(["full", "streaming-llm", "random", "snap"], "--kv-eviction", "snap", np=(None, 2))
@@ -111,6 +113,12 @@ class Prompts(ErrorCase):
                             ('{"prompt": 7}', ["prompt", "7"]),
                             ('{"prompt": ""}', ["empty"]),
                             ('{"prompt": "a", "kv_eviction": "random"}', ["--kv-budget"]),
+                            ('{"prompt": "a", "kv_scope": "token"}', ["kv_scope", "head", "layer", "sequence"]),
+                            ('{"prompt": "a", "top_k": 1, "top_k": 2}', ['"top_k"', "twice"]),
+                            ('{"prompt": "a", "max_tokens": ' + "[" * 10**6 + "]" * 10**6 + "}",
+                             ['"max_tokens"', "an array"]),
+                            ("[" * 10**6 + "]" * 10**6, ["object"]),
+                            ('{"prompt": "a", "seed": "' + "x" * 10**6 + '"}', ["seed", "xxx..."]),
                             ('{"max_tokens": 3}', ['"prompt"']),
                             ('["prompt"]', ["object"]),
                             ('{"prompt": "a"', ["JSON"])):
@@ -157,6 +165,15 @@ class Files(ErrorCase):
         winnow = self.command_line()[0]
         self.expect(BAD_FILE, ["rank 1 (host ", "gone.gguf"], winnow, "generate", "--prompt", "a", program=command,
                     np=(2,))
+
+    def test_ranks_with_different_models_are_refused_with_the_first_such_rank(self):
+        other = self.make_model("other.gguf", 6, 3)
+        for models in ((self.model, other), (other, self.model), (self.model, self.model, other)):
+            # mpirun -np 1 winnow ... : -np 1 winnow ...
+            lines = [("generate", "-m", model, "--threads", 1, "--prompt", "a") for model in models]
+            more = [word for line in lines[1:] for word in (":", "-np", 1, *self.command_line(*line))]
+            self.expect(BAD_FILE, [f"rank {len(models) - 1} (host ", models[-1], "fingerprint"], *lines[0], *more,
+                        np=(1,))
 
     def test_inspect_refuses_bad_files_too(self):
         for path, part in self.bad_files():

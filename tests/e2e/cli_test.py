@@ -33,6 +33,15 @@ class Json(CliCase):
                 self.assertEqual(comparable(result), comparable(results[0]), policy)
             self.assertEqual([len(result["kv"]["peak_bytes_per_rank"]) for result in results], [1, 1, 2, 3])
 
+    def test_kept_sets_shared_by_heads_are_the_same_for_every_rank_count(self):
+        for policy, scope in (("snapkv", "sequence"), ("h2o", "layer")):
+            results = [self.generate_json("--prompt", PROMPT, "--max-tokens", 24, *SAMPLED, "--kv-eviction", policy,
+                                          "--kv-scope", scope, *EVICTING, "--check-ranks", np=np) for np in (1, 2, 3)]
+            for result in results:
+                self.assertEqual(comparable(result), comparable(results[0]), policy)
+                self.assertEqual((result["kv"]["policy"], result["kv"]["scope"]), (policy, scope))
+                self.assertGreater(result["kv"]["evicted_entries"], 0)
+
     def test_an_object_has_every_key(self):
         result = self.generate_json("--prompt", PROMPT, "--max-tokens", 24, *SAMPLED, "--kv-eviction",
                                     "streaming-llm", *EVICTING)
@@ -217,7 +226,7 @@ class ManyPrompts(CliCase):
         lines = [{"prompt": PROMPT, "max_tokens": 5, "temperature": 1.5, "top_k": 40, "seed": 11},
                  {"prompt": "hello", "max_tokens": 3, "kv_eviction": "full"},
                  {"prompt": PROMPT, "kv_eviction": "random", "kv_budget": 80, "kv_interval": 8,
-                  "kv_sink_tokens": 2, "kv_recent_tokens": 8, "top_p": 0.9, "min_p": 0.01}]
+                  "kv_scope": "layer", "kv_sink_tokens": 2, "kv_recent_tokens": 8, "top_p": 0.9, "min_p": 0.01}]
         path = self.write("p.jsonl", "\n\n".join(map(json.dumps, lines)))
         ask = ("--prompts", path, "--max-tokens", 9, "--ignore-eos", "--seed", 4, "--kv-eviction", "streaming-llm",
                *EVICTING, "--json")
@@ -226,6 +235,7 @@ class ManyPrompts(CliCase):
         self.assertEqual([result["id"] for result in results], [0, 1, 2])
         self.assertEqual([result["kv"]["policy"] for result in results], ["streaming-llm", "full", "random"])
         self.assertEqual([result["kv"]["budget"] for result in results], [64, None, 80])
+        self.assertEqual(results[2]["kv"]["scope"], "layer")
         self.assertEqual([result["sampling"]["seed"] for result in results], [11, 4, 4])
         self.assertEqual(results[2]["kv"]["sink_tokens"], 2)
         # Company and rank count change no answer.
