@@ -210,9 +210,16 @@ Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
     const SequenceCache& cache = sequence.cache;
     state.lengths = HashWords(
         {state.lengths, uint64_t(cache.tokens_seen()), uint64_t(cache.max_length()), uint64_t(cache.evictions())});
-    if (sequence.request.eviction.scope.value_or(EvictionScope::kHead) == EvictionScope::kHead) continue;
-    for (int32_t position : cache.head(0, 0).positions) {
-      state.shared_kept = HashWords({state.shared_kept, uint64_t(uint32_t(position))});
+    // Heads that share a kept set are on several ranks, one set a layer or one in all; other sets are on one rank
+    // alone.
+    const EvictionScope scope = sequence.request.eviction.scope.value_or(EvictionScope::kHead);
+    const int64_t num_sets = scope == EvictionScope::kHead    ? 0
+                             : scope == EvictionScope::kLayer ? cache.num_layers()
+                                                              : 1;
+    for (int64_t layer = 0; layer < num_sets; ++layer) {
+      for (int32_t position : cache.head(layer, 0).positions) {
+        state.shared_kept = HashWords({state.shared_kept, uint64_t(uint32_t(position))});
+      }
     }
   }
   return CompareRanks(communicator_, plan.step, state);

@@ -138,7 +138,7 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
   const EvictionSettings& eviction = requests.front().eviction;
   const bool same = std::all_of(requests.begin(), requests.end(), [&](const Request& request) {
     return request.eviction.policy == eviction.policy && request.eviction.budget == eviction.budget &&
-           request.eviction.interval == eviction.interval;
+           request.eviction.interval == eviction.interval && request.eviction.scope == eviction.scope;
   });
   const bool same_seed = std::all_of(requests.begin(), requests.end(), [&](const Request& request) {
     return request.sampling.seed == requests.front().sampling.seed;
@@ -147,6 +147,9 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
                              : eviction.evicts() ? fmt::format("{} tokens a KV head, evicting every {}",
                                                                Grouped(eviction.budget), Grouped(eviction.interval))
                                                  : "none";
+  const std::string policy = !same            ? "per request"
+                             : eviction.scope ? fmt::format("{} (scope {})", eviction.policy, Name(*eviction.scope))
+                                              : eviction.policy;
   const double share = full > 0 ? 100.0 * double(kept) / double(full) : 100.0;
   std::string table;
   table += Line("model", run.config.name);
@@ -154,7 +157,7 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
                 fmt::format("{} x {} ({}, {})", run.num_ranks, run.threads_per_rank, run.communicator, run.backend));
   table += Line("numerics", run.numerics);
   table += Line("seed", same_seed ? std::to_string(requests.front().sampling.seed) : "per request");
-  table += Line("policy", same ? eviction.policy : "per request");
+  table += Line("policy", policy);
   table += Line("budget", budget);
   table += Line("prefill", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(prompt_tokens),
                                        PerSecond(prompt_tokens, prefill_seconds)));
