@@ -17,7 +17,8 @@ class PagePool {
  public:
   // Reserves the memory of `num_pages` pages on the backend, which must outlive the pool. OutOfMemory if it cannot be
   // had, InvalidArgument if there is no page or more than physical slots in int32 can name.
-  // with_mass: also 64-bit attention statistics, one a slot (3 % of the pages' bytes at head size 64 in bf16).
+  // with_mass: also 64-bit attention statistics, one a slot (with scratch 260 bytes a page: 6 % at head size 64 in
+  // bf16).
   static Result<std::unique_ptr<PagePool>> Make(Backend& backend, const KvLayout& layout, int64_t num_pages,
                                                 bool with_mass = false);
 

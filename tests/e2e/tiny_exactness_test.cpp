@@ -50,7 +50,7 @@ TEST_F(TinyExactness, NeighboursInTheBatchChangeNoBit) {
 }
 
 TEST_F(TinyExactness, ChunksOfThePromptChangeNoBit) {
-  const auto requests = Requests(4);
+  const auto requests = Requests(5);
   RunSettings settings = Settings();
   const RunOutcome whole = Run(settings, 1, requests);
   for (int64_t chunk : {1, 7, 64}) {
@@ -69,22 +69,43 @@ TEST_F(TinyExactness, FewSequencesAtATimeChangeNoBit) {
 }
 
 TEST_F(TinyExactness, AReplayFromTheMiddleGoesOnAsIfNothingHadHappened) {
-  Request request = MixedRequest(1, model_.config.vocab_size, kMaxTokens);
-  request.id = 0;
-  const RunOutcome whole = Run(Settings(), 1, {request});
-  // 17 tokens in: the middle of an eviction interval.
-  constexpr size_t kDone = 17;
-  const auto& tokens = whole.requests[0].token_ids;
-  Request rest = request;
-  rest.prompt.insert(rest.prompt.end(), tokens.begin(), tokens.begin() + kDone);
-  rest.max_tokens = kMaxTokens - int64_t(kDone);
-  const RunOutcome replay = Run(Settings(), 2, {rest});
-  EXPECT_EQ(replay.requests[0].token_ids, std::vector<int32_t>(tokens.begin() + kDone, tokens.end()));
-  EXPECT_EQ(replay.requests[0].kept_hash, whole.requests[0].kept_hash);
+  for (const char* policy : {"random", "streaming-llm", "snapkv", "h2o"}) {
+    Request request = MixedRequest(1, model_.config.vocab_size, kMaxTokens);
+    request.id = 0;
+    request.eviction.policy = policy;
+    const RunOutcome whole = Run(Settings(), 1, {request});
+    // 17 tokens in: the middle of an eviction interval.
+    constexpr size_t kDone = 17;
+    const auto& tokens = whole.requests[0].token_ids;
+    Request rest = request;
+    rest.prompt.insert(rest.prompt.end(), tokens.begin(), tokens.begin() + kDone);
+    rest.max_tokens = kMaxTokens - int64_t(kDone);
+    const RunOutcome replay = Run(Settings(), 2, {rest});
+    EXPECT_EQ(replay.requests[0].token_ids, std::vector<int32_t>(tokens.begin() + kDone, tokens.end())) << policy;
+    EXPECT_EQ(replay.requests[0].kept_hash, whole.requests[0].kept_hash) << policy;
+  }
+}
+
+// Every policy under every scope, each alone: on one rank, on three, and with the prompt in single tokens.
+TEST_F(TinyExactness, EveryPolicyAndScopeKeepsTheSameSetsOnAnyRankCount) {
+  for (const std::string& policy : PolicyNames()) {
+    for (EvictionScope scope : {EvictionScope::kHead, EvictionScope::kLayer, EvictionScope::kSequence}) {
+      Request request = MixedRequest(3, model_.config.vocab_size, 25);
+      request.id = 0;
+      request.eviction.policy = policy;
+      request.eviction.scope = scope;
+      request.eviction = ResolveEviction(request.eviction).value();
+      const RunOutcome one = Run(Settings(), 1, {request});
+      EXPECT_EQ(one.requests[0].evicted_entries > 0, policy != "full") << policy;
+      RunSettings chunked = Settings();
+      chunked.limits.max_num_batched_tokens = 1;
+      EXPECT_TRUE(one.SameBits(Run(chunked, 3, {request}))) << policy << " " << Name(scope);
+    }
+  }
 }
 
 TEST_F(TinyExactness, PlainKernelsGiveTheBitsOfTheFastOnes) {
-  const auto requests = Requests(3);
+  const auto requests = Requests(5);
   RunSettings settings = Settings();
   const RunOutcome fast = Run(settings, 1, requests);
   settings.engine.cpu_kernels = "plain";
@@ -92,7 +113,7 @@ TEST_F(TinyExactness, PlainKernelsGiveTheBitsOfTheFastOnes) {
 }
 
 TEST_F(TinyExactness, TheQuantisedReferenceGivesTheBitsOfTheCpuBackend) {
-  const auto requests = Requests(3);
+  const auto requests = Requests(5);
   RunSettings settings = Settings();
   const RunOutcome cpu = Run(settings, 1, requests);
   settings.engine.backend = "reference";
@@ -100,7 +121,7 @@ TEST_F(TinyExactness, TheQuantisedReferenceGivesTheBitsOfTheCpuBackend) {
 }
 
 TEST_F(TinyExactness, TheGuardBackendRunsTheWholeEngineWithTheSameBits) {
-  const auto requests = Requests(4);
+  const auto requests = Requests(5);
   RunSettings settings = Settings();
   const RunOutcome cpu = Run(settings, 1, requests);
   settings.engine.backend = "guard";
