@@ -20,10 +20,19 @@ void Pause(int& spins) {
 
 ThreadPool::ThreadPool(int num_threads) : num_threads_(num_threads) {
   WINNOW_CHECK(num_threads >= 1);
-  for (int thread = 1; thread < num_threads; ++thread) workers_.emplace_back([this, thread] { Work(thread); });
+  try {
+    for (int thread = 1; thread < num_threads; ++thread) workers_.emplace_back([this, thread] { Work(thread); });
+  } catch (...) {
+    StopWorkers();  // a thread that is destroyed while it runs would end the program
+    throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  StopWorkers();
+}
+
+void ThreadPool::StopWorkers() {
   stop_.store(true);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();

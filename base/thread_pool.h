@@ -12,6 +12,7 @@ namespace winnow {
 
 class ThreadPool {
  public:
+  // Throws std::system_error or std::bad_alloc if the system gives no more threads; none is left running then.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -44,6 +45,7 @@ class ThreadPool {
   }
 
  private:
+  void StopWorkers();
   void Start();
   void WaitForWorkers();
   void Work(int thread);

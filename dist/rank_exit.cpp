@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/printable_text.h"
+
 namespace winnow {
 
 std::string HostName() {
@@ -20,7 +22,7 @@ std::string RankPrefix(int rank, int size) {
 }
 
 void PrintRankLine(int rank, int size, const std::string& message) {
-  const std::string line = "winnow: " + RankPrefix(rank, size) + message + "\n";
+  const std::string line = "winnow: " + RankPrefix(rank, size) + Printable(message) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -34,6 +34,9 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked) {
   if (asked.budget == 0) {
     return refuse("policy " + asked.policy + " needs a budget: give --kv-budget, in tokens per KV head");
   }
+  if (policy->observation() == Observation::kWindowMass && settings.recent_tokens == 0) {
+    return refuse("policy " + asked.policy + " lets the recent tokens vote: give --kv-recent-tokens 1 or more");
+  }
   if (asked.budget < asked.sink_tokens + settings.recent_tokens) {
     return refuse("--kv-budget " + std::to_string(asked.budget) + " is smaller than the protected " +
                   std::to_string(asked.sink_tokens) + " sink + " + std::to_string(settings.recent_tokens) +

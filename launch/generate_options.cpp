@@ -37,6 +37,14 @@ std::string CheckSeedText(const std::string& text) {
          text + "'";
 }
 
+// The same for all other whole numbers: a clamped or octal count of tokens would silently be another one.
+std::string CheckIntegerText(const std::string& text) {
+  int64_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec == std::errc() && text == std::to_string(value)) return "";
+  return "expected a whole number, found '" + text + "'";
+}
+
 std::string Joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -111,6 +119,9 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
                    "compare all ranks' tokens and cache lengths after every step, and the kept sets that ranks share "
                    "(scopes layer and sequence)");
   command.add_flag("--json", o->json, "one JSON object a request on standard output, nothing else");
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_type_name() == "INT") option->check(CheckIntegerText, "");
+  }
 }
 
 Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {

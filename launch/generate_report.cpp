@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/printable_text.h"
 
 namespace winnow {
 namespace {
@@ -152,7 +153,7 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
                                               : eviction.policy;
   const double share = full > 0 ? 100.0 * double(kept) / double(full) : 100.0;
   std::string table;
-  table += Line("model", run.config.name);
+  table += Line("model", Printable(run.config.name));
   table += Line("ranks x threads",
                 fmt::format("{} x {} ({}, {})", run.num_ranks, run.threads_per_rank, run.communicator, run.backend));
   table += Line("numerics", run.numerics);

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <random>
 
@@ -16,12 +15,23 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A device such as /dev/zero never ends. The longest context holds 2^31 tokens, a prompt that runs far fewer.
+constexpr size_t kMaxPromptFileBytes = size_t(256) << 20;
+
 Result<std::string> ReadText(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return InvalidArgument("prompt file '" + path + "' is a directory");
   std::ifstream file(path, std::ios::binary);
   if (!file) return InvalidArgument("prompt file '" + path + "' cannot be read: " + std::strerror(errno));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text;
+  std::vector<char> piece(1 << 16);
+  while (file.read(piece.data(), std::streamsize(piece.size())) || file.gcount() > 0) {
+    text.append(piece.data(), size_t(file.gcount()));
+    if (text.size() > kMaxPromptFileBytes) {
+      return InvalidArgument("prompt file '" + path + "': expected at most " + std::to_string(kMaxPromptFileBytes) +
+                             " bytes, found more");
+    }
+  }
   if (file.bad()) return InvalidArgument("prompt file '" + path + "' cannot be read to its end");
   return text;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/printable_text.h"
 #include "dist/shard.h"
 #include "model/model_config.h"
 #include "model/tokenizer.h"
@@ -76,8 +77,7 @@ void PrintText(const Json& json) {
     for (const auto& [key, value] : json["metadata"].items()) {
       std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       if (text.size() > 100) text = text.substr(0, 97) + "...";
-      for (char& c : text) c = c == '\n' ? ' ' : c;
-      fmt::print("  {:<44} {}\n", key, text);
+      fmt::print("  {:<44} {}\n", key, Printable(text));
     }
   }
   if (json.contains("tensor_types")) {
@@ -89,7 +89,7 @@ void PrintText(const Json& json) {
   }
   if (!json.contains("config")) return;
   fmt::print("configuration\n");
-  for (const auto& [key, value] : json["config"].items()) fmt::print("  {:<20} {}\n", key, value.dump());
+  for (const auto& [key, value] : json["config"].items()) fmt::print("  {:<20} {}\n", key, Printable(value.dump()));
   fmt::print("  {:<20} {} (bf16)\n", "kv_bytes_per_token", json["kv_bytes_per_token"].dump());
   fmt::print("  {:<20} {}\n", "valid_rank_counts", json["valid_rank_counts"].dump());
 }

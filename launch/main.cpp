@@ -4,11 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/printable_text.h"
 #include "base/version.h"
 #include "dist/communicator.h"
 #include "launch/generate_command.h"
@@ -23,7 +26,14 @@ int ExitCode(const Status& status) {
 }
 
 void PrintError(const Status& status) {
-  if (!status.ok()) fmt::print(stderr, "winnow: {}\n", status.message());
+  if (!status.ok()) fmt::print(stderr, "winnow: {}\n", Printable(status.message()));
+}
+
+// A full disk must not pass for an answer.
+Status CheckWritten() {
+  std::cout.flush();
+  const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return written ? OkStatus() : InternalError("standard output could not be written");
 }
 
 // This rank as the launcher's environment has it, before MPI is up. None: started by hand.
@@ -55,7 +65,13 @@ int RunGenerateCommand(const Status& arguments, const GenerateOptions& options, 
     PrintError(communicator.status());
     return ExitCode(communicator.status());
   }
-  const Status status = RunGenerate(arguments, options, **communicator);
+  Status status;
+  try {
+    status = RunGenerate(arguments, options, **communicator);
+  } catch (const std::bad_alloc&) {
+    // The other ranks may be inside a collective.
+    (*communicator)->Abort(OutOfMemory("memory ran out: lower --max-num-batched-tokens, --max-num-seqs or --threads"));
+  }
   if ((*communicator)->rank() == 0) PrintError(status);
   return ExitCode(status);
 }
@@ -81,7 +97,13 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return IsFirstRank() ? app.exit(error) : 0;  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      if (!IsFirstRank()) return 0;
+      app.exit(error);
+      status = CheckWritten();
+      PrintError(status);
+      return ExitCode(status);
+    }
     status = ArgumentError(app, error);
   }
   if (generate->parsed()) return RunGenerateCommand(status, generate_options, &argc, &argv);
@@ -90,6 +112,7 @@ int Main(int argc, char** argv) {
   if (!IsFirstRank()) return 0;
   if (status.ok() && version->parsed()) PrintVersion(version_json);
   if (status.ok() && inspect->parsed()) status = InspectFile(inspect_path, inspect_json);
+  if (status.ok()) status = CheckWritten();
   PrintError(status);
   return ExitCode(status);
 }

@@ -43,7 +43,11 @@ Result<FileBytes> FileBytes::Map(const std::string& path) {
     status = CannotRead(path, "the file is empty");
   } else {
     data = mmap(nullptr, size_t(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-    if (data == MAP_FAILED) status = CannotRead(path, std::string("mmap: ") + std::strerror(errno));
+    if (data == MAP_FAILED && errno == ENOMEM) {
+      status = OutOfMemory(path + ": " + std::to_string(info.st_size) + " bytes could not be mapped into memory");
+    } else if (data == MAP_FAILED) {
+      status = CannotRead(path, std::string("mmap: ") + std::strerror(errno));
+    }
   }
   close(file);
   if (!status.ok()) return status;

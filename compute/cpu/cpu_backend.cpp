@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
+#include <system_error>
 
 #include "base/check.h"
 #include "compute/cpu/kv_pages.h"
@@ -55,7 +57,7 @@ CpuBackend::CpuBackend(int num_threads, const CpuKernels& kernels)
 }
 
 float* CpuBackend::Reserve(Memory& memory, int64_t bytes) {
-  WINNOW_CHECK(memory.Grow(bytes));
+  if (!memory.Grow(bytes)) throw std::bad_alloc();  // in the middle of a step, where no Status leads out
   return reinterpret_cast<float*>(memory.data());
 }
 
@@ -259,7 +261,12 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(int num_threads, const std::stri
       return InvalidArgument("kernels: " + kernels + " was asked for, but this CPU does not have it");
     }
     if (kernels == set.name || (kernels == "auto" && set.runs_here)) {
-      return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(num_threads, set.get()));
+      try {
+        return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(num_threads, set.get()));
+      } catch (const std::system_error& error) {
+        return OutOfMemory(std::to_string(num_threads) + " threads could not be started (" + error.what() +
+                           "): give fewer --threads");
+      }
     }
     known += std::string(", ") + set.name;
   }

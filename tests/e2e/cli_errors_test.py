@@ -218,6 +218,47 @@ class Resources(ErrorCase):
             self.assertEqual(len(run.messages), 2, run.errors)  # the first is about the model's context
             self.assertIn("KV pool", run.messages[1])
 
+    def test_threads_that_cannot_be_started_are_exit_4(self):
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (400 << 20, before[1]))  # 200 stacks of 8 MiB are more
+        try:
+            run = self.run_winnow("generate", "-m", self.model, "--threads", 200, "--prompt", "a", "--max-tokens", 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+        self.assertEqual(run.code, NO_MEMORY, run.errors)
+        self.assertIn("--threads", run.messages[-1])
+
+    def test_a_prompt_file_without_an_end_is_refused(self):
+        for flag in ("--prompt-file", "--prompts"):
+            run = self.run_winnow("generate", "-m", self.model, flag, "/dev/zero")
+            self.assertEqual(run.code, 2, run.errors)
+            self.assertIn("'/dev/zero': expected at most", run.errors)
+
+    def test_a_whole_number_in_another_notation_is_refused(self):
+        for flag in ("--max-tokens", "--kv-budget", "--top-k", "--threads"):
+            for text in ("010", "0x10", "1e3", "99999999999999999999"):
+                run = self.run_winnow("generate", "-m", self.model, "--prompt", "a", flag, text)
+                self.assertEqual(run.code, 2, run.errors)
+                self.assertIn(f"found '{text}'", run.errors)
+
+    def test_control_characters_of_a_model_name_do_not_reach_the_terminal(self):
+        with open(self.model, "rb") as file:
+            content = file.read()
+        model = self.write("name.gguf", content.replace(b"tiny random model", b"tiny \x1b[31m\a model"))
+        self.assertNotIn("\x1b", self.run_winnow("inspect", model).output)
+        run = self.run_winnow("generate", "-m", model, "--prompt", "a", "--max-tokens", 1)
+        self.assertEqual(run.code, 0, run.errors)
+        table = run.output[run.output.index("  model "):]
+        self.assertNotIn("\x1b", table)
+
+    def test_help_version_and_inspect_need_their_output_written(self):
+        for arguments in (("--help",), ("version",), ("inspect", self.model)):
+            with open("/dev/full", "wb") as full:
+                process = self.start(*arguments, stdout=full)
+            _, errors = process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 1, arguments)
+            self.assertIn(b"winnow: standard output", errors)
+
     def test_output_that_cannot_be_written_is_an_error(self):
         for extra in ((), ("--json",)):
             with open("/dev/full", "wb") as full:

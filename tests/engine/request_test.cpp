@@ -66,6 +66,15 @@ TEST(ResolveEviction, RefusesAnIntervalBelowOneAndNegativeProtection) {
   ExpectRefused(asked, "-2");
 }
 
+TEST(ResolveEviction, SnapKvNeedsRecentTokensThatVote) {
+  EvictionSettings asked = Streaming(64);
+  asked.policy = "snapkv";
+  asked.recent_tokens = 0;
+  ExpectRefused(asked, "--kv-recent-tokens");
+  asked.recent_tokens = 1;
+  EXPECT_TRUE(ResolveEviction(asked).ok());
+}
+
 TEST(EvictionSettings, MaxSlotsIsTheTriggerOrTheText) {
   EvictionSettings settings = Streaming(64);
   settings.interval = 16;
