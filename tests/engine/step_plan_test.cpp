@@ -68,7 +68,8 @@ TEST(StepPlanDeathTest, BytesThatAreTooFewOrTooManyEndTheProgram) {
   std::vector<std::byte> bytes = Serialise(plan);
   bytes.push_back(std::byte(0));
   EXPECT_DEATH((void)ParseStepPlan(bytes), "");
-  bytes.resize(bytes.size() - 2);
+  bytes.pop_back();
+  bytes.pop_back();
   EXPECT_DEATH((void)ParseStepPlan(bytes), "");
 }
 
