@@ -5,9 +5,9 @@
 // Arithmetic of a product with a quantised weight (contract, the same on every backend). Activations of a row are
 // quantised in blocks of 16: top = max |x|; d = top / 127; r = 127 / top, or 0 where that is not finite (top is 0 or
 // below 4e-37); a[i] = round to nearest even of x[i] * r. If any x[i] of the block is not finite, all a[i] = 0 and d =
-// NaN. Blocks of 16, not of 32 as in ggml: the rounding error of the logits nearly halves in KL, for about a tenth of
-// the speed (docs/contracts.md). Then, for the blocks of 16 inputs in order of K, with dot = the integer sum of q[i] *
-// a[i] and asum = the integer sum of a[i]:
+// NaN. Blocks of 16, not of 32 as in ggml: the rounding error of the logits nearly halves in KL, for about 15 %
+// of prefill speed (docs/exactness.md). Then, for the blocks of 16 inputs in order of K, with dot = the integer sum of
+// q[i] * a[i] and asum = the integer sum of a[i]:
 //   kScaleMin, kSubScaleMin: acc = fma(min, d * float(asum), acc)
 //   all:                     acc = fma(float(dot), scale * d, acc)
 //   kFloat instead:          acc = fma(w[k], x[k], acc) for every input k in order (x is not quantised)
