@@ -22,6 +22,17 @@ void CheckMass(const Tensor& mass, const Tensor& pages, const KvLayout& kv) {
   WINNOW_CHECK(mass.Is(DType::kI64, {pages.bytes() / kv.page_bytes(), kPageSlots}));
 }
 
+void CheckSlots(const SlotArgs& args) {
+  CheckPages(args.pages, args.kv);
+  CheckMass(args.mass, args.pages, args.kv);
+  const int64_t num_slots = args.physical_slots.dim(0);
+  WINNOW_CHECK(args.physical_slots.Is(DType::kI32, {num_slots}));
+  for (const Tensor* rows : {&args.keys, &args.values}) {
+    WINNOW_CHECK(rows->data() == nullptr || rows->Is(DType::kF32, {num_slots, args.kv.head_dim}));
+  }
+  WINNOW_CHECK(args.slot_mass.data() == nullptr || args.slot_mass.Is(DType::kI64, {num_slots}));
+}
+
 }  // namespace
 
 Buffer::~Buffer() {
@@ -155,6 +166,18 @@ void Backend::Compact(const CompactArgs& args) {
   CheckMass(args.mass, args.pages, args.kv);
   WINNOW_CHECK(args.moves.Is(DType::kI32, {args.moves.dim(0), 2}));
   DoCompact(args);
+}
+
+void Backend::ReadSlots(const SlotArgs& args) {
+  CheckSlots(args);
+  DoReadSlots(args);
+}
+
+void Backend::WriteSlots(const SlotArgs& args) {
+  CheckSlots(args);
+  WINNOW_CHECK(args.keys.data() != nullptr && args.values.data() != nullptr);
+  WINNOW_CHECK(args.slot_mass.data() == nullptr || args.mass.data() != nullptr);
+  DoWriteSlots(args);
 }
 
 }  // namespace winnow

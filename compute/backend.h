@@ -77,6 +77,18 @@ struct CompactArgs {
   Tensor mass = {};  // as in RopeAppendArgs: moves along
 };
 
+// Keys, values and statistics of single slots, to and from float tensors. A float written and read again is the same
+// float if it came from a slot of the same kv.dtype.
+struct SlotArgs {
+  Tensor physical_slots;  // [n] i32
+  Tensor keys = {};       // [n, head_dim] f32, rotated as they are stored; empty: not read
+  Tensor values = {};     // [n, head_dim] f32; empty: not read
+  Tensor pages;           // as in RopeAppendArgs
+  KvLayout kv;
+  Tensor mass = {};       // as in RopeAppendArgs: written slots take slot_mass, or 0 without it
+  Tensor slot_mass = {};  // [n] i64
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -149,6 +161,12 @@ class Backend {
   // Copies keys and values of slots (and their mass), in the order of the moves.
   void Compact(const CompactArgs& args);
 
+  // Fills keys and values (those that are given) from the slots. Mass is not read.
+  void ReadSlots(const SlotArgs& args);
+
+  // Writes keys and values (both are given), rounded to kv.dtype, into the slots as they are: nothing is rotated.
+  void WriteSlots(const SlotArgs& args);
+
   const WorkCounters& work() const { return work_; }
 
  protected:
@@ -172,6 +190,8 @@ class Backend {
   virtual void DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) = 0;
   virtual void DoZeroRows(const Tensor& x, const Tensor& indices) = 0;
   virtual void DoCompact(const CompactArgs& args) = 0;
+  virtual void DoReadSlots(const SlotArgs& args) = 0;
+  virtual void DoWriteSlots(const SlotArgs& args) = 0;
 
  private:
   WorkCounters work_;

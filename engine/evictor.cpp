@@ -1,5 +1,6 @@
 #include "engine/evictor.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace winnow {
@@ -11,8 +12,16 @@ using HeadMasses = std::vector<std::vector<int64_t>>;  // [layer][local head or 
 class Eviction {
  public:
   explicit Eviction(const DueEviction& due)
-      : due_(due), settings_(due.request->eviction), scope_(settings_.scope.value_or(EvictionScope::kHead)) {
-    if (due.policy->observation() != Observation::kNone) masses_ = due.cache->ReadMass();
+      : due_(due),
+        settings_(due.request->eviction),
+        observations_(due.policy->observations()),
+        scope_(settings_.scope.value_or(EvictionScope::kHead)),
+        protection_{.sink_tokens = settings_.protect_prompt
+                                       ? std::max(settings_.sink_tokens, due.request->prompt_tokens())
+                                       : settings_.sink_tokens,
+                    .recent_tokens = settings_.recent_tokens,
+                    .pinned_positions = due.cache->pinned_positions()} {
+    if (observations_.mass != ObservedMass::kNone) masses_ = due.cache->ReadMass();
     if (scope_ != EvictionScope::kHead && !masses_.empty()) masses_ = SumOverHeads();
   }
 
@@ -32,7 +41,7 @@ class Eviction {
       }
     }
     cache.Compact(plan);
-    if (due_.policy->observation() == Observation::kWindowMass) cache.ClearMass();
+    if (observations_.mass == ObservedMass::kWindow) cache.ClearMass();
   }
 
  private:
@@ -57,25 +66,30 @@ class Eviction {
     const SequenceCache& cache = *due_.cache;
     const HeadCache& slots = cache.head(layer, head);
     std::vector<float> scores(size_t(slots.length()), 0.0f);
+    const std::vector<float> keys = observations_.keys ? cache.ReadKeys(layer, head) : std::vector<float>();
     const HeadView view{
         .layer = scope_ == EvictionScope::kSequence ? HeadView::kAllOfThem : layer,
         .global_head = scope_ == EvictionScope::kHead ? cache.first_kv_head() + head : HeadView::kAllOfThem,
         .positions = slots.positions,
         .mass = masses_.empty() ? std::span<const int64_t>() : masses_[MassIndex(layer, head)],
-        .recent_tokens = settings_.recent_tokens,
+        .keys = keys,
+        .head_dim = cache.head_dim(),
+        .recent_begin = RecentBegin(slots.positions, protection_),
         .tokens_seen = cache.tokens_seen(),
-        .prompt_tokens = int64_t(due_.request->prompt.size()),
+        .prompt_tokens = due_.request->prompt_tokens(),
         .eviction_index = cache.evictions(),
         .seed = due_.request->sampling.seed,
         .choice_index = due_.request->choice_index};
     due_.policy->Score(view, scores);
-    return SelectKept(slots.positions, scores, settings_.budget, {settings_.sink_tokens, settings_.recent_tokens});
+    return SelectKept(slots.positions, scores, settings_.budget, protection_);
   }
 
   const DueEviction& due_;
   const EvictionSettings& settings_;
+  const Observations observations_;
   const EvictionScope scope_;
-  HeadMasses masses_;  // empty if the policy observes nothing
+  const Protection protection_;
+  HeadMasses masses_;  // empty if the policy observes no mass
 };
 
 // Adds the shared masses of all evictions over the ranks, in one collective.

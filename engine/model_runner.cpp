@@ -21,19 +21,30 @@ void AddKeptSet(const SequenceCache& cache, uint64_t* hash) {
   *hash += cache.KeptHash() * (Mix64(uint64_t(cache.evictions())) | 1);
 }
 
-// Whether the attention of a token that goes to `slot` counts for its sequence's policy: always, or only from the
-// recent window before the eviction on. A function of the slot alone, so that chunks and replays observe alike.
-bool IsObserved(const Sequence& sequence, int64_t slot) {
-  const EvictionSettings& settings = sequence.request.eviction;
-  switch (sequence.policy->observation()) {
-    case Observation::kNone:
-      return false;
-    case Observation::kCumulativeMass:
-      return true;
-    case Observation::kWindowMass:
-      return slot >= settings.Trigger() - settings.recent_tokens;
+// The first token of the text, from the next one on, whose attention counts for its sequence's policy: all of them do,
+// or those of the recent window before the eviction. So that chunks and replays observe alike, nothing else matters.
+int64_t FirstObserved(const Sequence& sequence) {
+  switch (sequence.policy->observations().mass) {
+    case ObservedMass::kNone:
+      break;
+    case ObservedMass::kCumulative:
+      return 0;
+    case ObservedMass::kWindow:
+      return sequence.schedule.NextEviction() - sequence.request.eviction.recent_tokens;
   }
-  return false;
+  return EvictionSchedule::kNever;
+}
+
+// The heads [first, first + count) of every layer's part of a pinned block.
+std::vector<float> HeadsOf(std::span<const float> all, int64_t layers, Range heads, int64_t num_kv_heads) {
+  const size_t per_head = all.size() / size_t(layers * num_kv_heads);
+  std::vector<float> own;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const auto part =
+        all.subspan(size_t(layer * num_kv_heads + heads.begin) * per_head, size_t(heads.size()) * per_head);
+    own.insert(own.end(), part.begin(), part.end());
+  }
+  return own;
 }
 
 }  // namespace
@@ -57,6 +68,7 @@ Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
   for (const Request& request : plan.admitted) Admit(request);
   if (!plan.items.empty()) {
     WINNOW_RETURN_IF_ERROR(RunItems(plan, &result));
+    WINNOW_RETURN_IF_ERROR(AppendPinned(plan));
     EvictDue(plan);
     if (check_ranks_) WINNOW_RETURN_IF_ERROR(CheckRanks(plan, result));
   }
@@ -70,6 +82,7 @@ void ModelRunner::Admit(const Request& request) {
   Sequence sequence{.request = request,
                     .policy = std::move(policy).value(),
                     .cache = SequenceCache(pool_, transformer_.config().num_layers, heads.size(), heads.begin),
+                    .schedule = EvictionSchedule(request),
                     .tokens = request.prompt};
   const bool is_new = sequences_.emplace(request.id, std::move(sequence)).second;
   WINNOW_CHECK(is_new);
@@ -80,9 +93,11 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
   AddKeptSet(sequence.cache, &sequence.kept_hash);
   struct Share {
     uint64_t kept_hash;
-    int64_t kept_entries, evicted_entries, pages_freed, peak_bytes;
+    int64_t kept_entries, pinned_entries, evicted_entries, pages_freed, peak_bytes;
   };
-  const Share mine{sequence.kept_hash, sequence.cache.entries(), sequence.cache.entries_evicted(),
+  const SequenceCache& cache = sequence.cache;
+  const Share mine{sequence.kept_hash,     cache.entries() - cache.pinned_entries(),
+                   cache.pinned_entries(), cache.entries_evicted(),
                    sequence.pages_evicted, sequence.peak_pages * pool_.layout().page_bytes()};
   const auto bytes = communicator_.AllGather(std::as_bytes(std::span(&mine, 1)));
   std::vector<Share> shares(size_t(communicator_.size()));
@@ -96,6 +111,7 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
   for (const Share& share : shares) {
     report.kept_hash += share.kept_hash;
     report.kept_entries += share.kept_entries;
+    report.pinned_entries += share.pinned_entries;
     report.evicted_entries += share.evicted_entries;
     report.pages_freed += share.pages_freed;
     report.peak_bytes_per_rank.push_back(share.peak_bytes);
@@ -112,7 +128,8 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
   bool is_observed = false;
   for (const StepItem& item : plan.items) {
     Sequence& sequence = Find(item.request_id);
-    const int64_t begin = sequence.cache.tokens_seen(), first_slot = sequence.cache.max_length();
+    const int64_t begin = sequence.cache.tokens_seen(), first_position = sequence.cache.next_position();
+    const int64_t first_observed = FirstObserved(sequence);
     WINNOW_CHECK(item.num_tokens > 0 && begin + item.num_tokens <= int64_t(sequence.tokens.size()));
     // Admission has reserved these pages, so a failure is a mistake of the plan; the message says which numbers.
     WINNOW_RETURN_IF_ERROR(sequence.cache.Reserve(item.num_tokens));
@@ -120,8 +137,8 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
     sequence.peak_pages = std::max(sequence.peak_pages, sequence.cache.num_pages());
     for (int64_t i = 0; i < item.num_tokens; ++i) {
       token_ids.push_back(sequence.tokens[size_t(begin + i)]);
-      positions.push_back(begin + i);
-      observe.push_back(IsObserved(sequence, first_slot + i));
+      positions.push_back(first_position + i);
+      observe.push_back(begin + i >= first_observed);
       is_observed |= observe.back() != 0;
     }
     if (item.sample) logit_rows.push_back(int32_t(token_ids.size()) - 1);
@@ -161,7 +178,7 @@ void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward,
     rows.push_back({.logits = std::span(forward.logits).subspan(rows.size() * vocab, vocab),
                     .params = sequence.request.sampling,
                     .choice_index = sequence.request.choice_index,
-                    .position = int64_t(sequence.tokens.size())});
+                    .position = sequence.cache.next_position()});
   }
   const auto sampled = Sample(communicator_, int32_t(transformer_.vocab_rows().begin), rows);
   size_t next_sample = 0, first_row = 0;
@@ -173,7 +190,7 @@ void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward,
     first_row += size_t(item.num_tokens);
     // A bad row in the middle of a prompt counts too: its keys may be evicted before any logit shows it.
     if (const auto bad = std::find(item_rows.begin(), item_rows.end(), 1); bad != item_rows.end()) {
-      const int64_t position = sequence.cache.tokens_seen() - item.num_tokens + (bad - item_rows.begin());
+      const int64_t position = sequence.cache.next_position() - item.num_tokens + (bad - item_rows.begin());
       token = {.status = NumericalError("the hidden state at position " + std::to_string(position) +
                                         " is not finite: a sum left the fixed-point range or met a NaN")};
     }
@@ -182,13 +199,30 @@ void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward,
   }
 }
 
+Status ModelRunner::AppendPinned(const StepPlan& plan) {
+  const ModelConfig& config = transformer_.config();
+  for (const StepItem& item : plan.items) {
+    Sequence& sequence = Find(item.request_id);
+    const EvictionSchedule::Due due = sequence.schedule.Advance(item.num_tokens);
+    WINNOW_CHECK(due.pinned_block == item.pinned_block && due.evict == item.evict);
+    if (item.pinned_block < 0) continue;
+    const PinnedBlock& block = sequence.request.pinned[size_t(item.pinned_block)];
+    const auto own = [&](const std::vector<float>& all) {
+      return HeadsOf(all, config.num_layers, transformer_.kv_heads(), config.num_kv_heads);
+    };
+    WINNOW_RETURN_IF_ERROR(sequence.cache.Reserve(block.num_slots));
+    sequence.cache.AppendPinned(block.num_slots, own(block.keys), own(block.values));
+    sequence.peak_pages = std::max(sequence.peak_pages, sequence.cache.num_pages());
+  }
+  return OkStatus();
+}
+
 void ModelRunner::EvictDue(const StepPlan& plan) {
   std::vector<DueEviction> due;
   std::vector<std::pair<Sequence*, int64_t>> pages_before;
   for (const StepItem& item : plan.items) {
     if (!item.evict) continue;
     Sequence& sequence = Find(item.request_id);
-    WINNOW_CHECK(sequence.cache.max_length() == sequence.request.eviction.Trigger());
     due.push_back({sequence.policy.get(), &sequence.request, &sequence.cache});
     pages_before.emplace_back(&sequence, sequence.cache.num_pages());
   }

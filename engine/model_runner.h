@@ -56,6 +56,8 @@ class ModelRunner {
   SequenceReport Finish(int64_t request_id);
   Status RunItems(const StepPlan& plan, StepResult* result);
   void SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result);
+  // Moves every item's schedule on and appends the pinned slots that are due.
+  Status AppendPinned(const StepPlan& plan);
   void EvictDue(const StepPlan& plan);
   Status CheckRanks(const StepPlan& plan, const StepResult& result);
   Sequence& Find(int64_t request_id);

@@ -11,7 +11,7 @@ namespace winnow {
 int64_t SlotsToReserve(const Request& request) {
   // The last sampled token is never fed back.
   const int64_t tokens = int64_t(request.prompt.size()) + std::max<int64_t>(request.max_tokens - 1, 0);
-  const int64_t slots = request.eviction.MaxSlots(tokens);
+  const int64_t slots = EvictionSchedule(request).MaxSlots(tokens);
   return (slots + kPageSlots - 1) / kPageSlots * kPageSlots;
 }
 
@@ -33,11 +33,9 @@ void Scheduler::Admit(StepPlan* plan) {
     if (reserved_slots_ + slots > limits_.pool_slots) return;  // first come, first served
     Request& request = waiting_.front();
     running_.push_back({.request_id = request.id,
-                        .eviction = request.eviction,
+                        .schedule = EvictionSchedule(request),
                         .reserved_slots = slots,
                         .known_tokens = int64_t(request.prompt.size()),
-                        .computed_tokens = 0,
-                        .slots = 0,
                         .last_step = plan->step - 1});
     reserved_slots_ += slots;
     plan->admitted.push_back(std::move(request));
@@ -46,19 +44,14 @@ void Scheduler::Admit(StepPlan* plan) {
 }
 
 void Scheduler::AddItem(Running& running, int64_t max_tokens, StepPlan* plan) {
-  int64_t count = std::min(running.pending(), max_tokens);
-  const EvictionSettings& eviction = running.eviction;
-  const int64_t trigger = eviction.Trigger();
-  if (eviction.evicts()) count = std::min(count, trigger - running.slots);
-  running.computed_tokens += count;
-  running.slots += count;
+  const int64_t count = std::min({running.pending(), max_tokens, running.schedule.TokensUntilCut()});
+  const EvictionSchedule::Due due = running.schedule.Advance(count);
   running.last_step = plan->step;
-  const bool evict = eviction.evicts() && running.slots == trigger;
-  if (evict) running.slots = eviction.budget;
   plan->items.push_back({.request_id = running.request_id,
                          .num_tokens = count,
-                         .sample = running.computed_tokens == running.known_tokens,
-                         .evict = evict});
+                         .sample = running.pending() == 0,
+                         .pinned_block = due.pinned_block,
+                         .evict = due.evict});
 }
 
 StepPlan Scheduler::Next() {

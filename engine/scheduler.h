@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/eviction_schedule.h"
 #include "engine/step_plan.h"
 
 namespace winnow {
@@ -37,13 +38,11 @@ class Scheduler {
  private:
   struct Running {
     int64_t request_id;
-    EvictionSettings eviction;
+    EvictionSchedule schedule;  // its tokens: in the cache or on their way in the current step
     int64_t reserved_slots;
-    int64_t known_tokens;     // prompt and sampled
-    int64_t computed_tokens;  // in the cache or on their way in the current step
-    int64_t slots;            // held by each head
-    int64_t last_step;        // that had rows of it; before the first, the one before its admission
-    int64_t pending() const { return known_tokens - computed_tokens; }
+    int64_t known_tokens;  // prompt and sampled
+    int64_t last_step;     // that had rows of it; before the first, the one before its admission
+    int64_t pending() const { return known_tokens - schedule.tokens(); }
   };
   void Admit(StepPlan* plan);
   void AddItem(Running& running, int64_t max_tokens, StepPlan* plan);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/eviction_schedule.h"
 #include "kv/sequence_cache.h"
 #include "policies/eviction_policy.h"
 
@@ -15,6 +15,7 @@ struct Sequence {
   Request request;
   std::unique_ptr<EvictionPolicy> policy;
   SequenceCache cache;
+  EvictionSchedule schedule;
   std::vector<int32_t> tokens;  // prompt, then sampled; the first cache.tokens_seen() of them are in the cache
   uint64_t kept_hash = 0;       // of every eviction so far, this rank's share
   int64_t peak_pages = 0;       // on this rank
@@ -26,7 +27,8 @@ struct SequenceReport {
   int64_t request_id = 0;
   int64_t tokens_seen = 0;
   int64_t evictions = 0;
-  int64_t kept_entries = 0;  // slots held at the end, over layers and KV heads
+  int64_t kept_entries = 0;    // slots of the text held at the end, over layers and KV heads
+  int64_t pinned_entries = 0;  // slots that belong to no text token, likewise
   int64_t evicted_entries = 0;
   int64_t full_entries = 0;  // what a full cache would hold: tokens seen * layers * KV heads
   int64_t pages_freed = 0;   // by evictions

@@ -8,6 +8,7 @@ namespace {
 void WriteRequest(const Request& request, ByteWriter& writer) {
   writer.Write(request.id);
   writer.WriteAll(std::span<const int32_t>(request.prompt));
+  writer.Write(request.original_prompt_tokens);
   writer.Write(request.max_tokens);
   writer.WriteAll(std::span<const int32_t>(request.stop_token_ids));
   writer.Write(request.sampling.temperature);
@@ -21,14 +22,24 @@ void WriteRequest(const Request& request, ByteWriter& writer) {
   writer.Write(request.eviction.interval);
   writer.Write(request.eviction.sink_tokens);
   writer.Write(request.eviction.recent_tokens);
+  writer.Write(request.eviction.protect_prompt);
+  writer.Write(request.eviction.timing);
   writer.Write(request.eviction.scope.has_value());
   writer.Write(request.eviction.scope.value_or(EvictionScope::kHead));
+  writer.Write(uint64_t(request.pinned.size()));
+  for (const PinnedBlock& block : request.pinned) {
+    writer.Write(block.after_tokens);
+    writer.Write(block.num_slots);
+    writer.WriteAll(std::span<const float>(block.keys));
+    writer.WriteAll(std::span<const float>(block.values));
+  }
 }
 
 Request ReadRequest(ByteReader& reader) {
   Request request;
   request.id = reader.Read<int64_t>();
   request.prompt = reader.ReadAll<int32_t>();
+  request.original_prompt_tokens = reader.Read<int64_t>();
   request.max_tokens = reader.Read<int64_t>();
   request.stop_token_ids = reader.ReadAll<int32_t>();
   request.sampling.temperature = reader.Read<float>();
@@ -42,9 +53,19 @@ Request ReadRequest(ByteReader& reader) {
   request.eviction.interval = reader.Read<int64_t>();
   request.eviction.sink_tokens = reader.Read<int64_t>();
   request.eviction.recent_tokens = reader.Read<int64_t>();
+  request.eviction.protect_prompt = reader.Read<bool>();
+  request.eviction.timing = reader.Read<EvictionTiming>();
   const bool has_scope = reader.Read<bool>();
   const auto scope = reader.Read<EvictionScope>();
   if (has_scope) request.eviction.scope = scope;
+  const auto num_pinned = reader.Read<uint64_t>();
+  for (uint64_t i = 0; i < num_pinned; ++i) {
+    PinnedBlock& block = request.pinned.emplace_back();
+    block.after_tokens = reader.Read<int64_t>();
+    block.num_slots = reader.Read<int64_t>();
+    block.keys = reader.ReadAll<float>();
+    block.values = reader.ReadAll<float>();
+  }
   return request;
 }
 
@@ -61,6 +82,7 @@ std::vector<std::byte> Serialise(const StepPlan& plan) {
     writer.Write(item.request_id);
     writer.Write(item.num_tokens);
     writer.Write(item.sample);
+    writer.Write(item.pinned_block);
     writer.Write(item.evict);
   }
   writer.Write(plan.stop);
@@ -80,6 +102,7 @@ StepPlan ParseStepPlan(std::span<const std::byte> bytes) {
     item.request_id = reader.Read<int64_t>();
     item.num_tokens = reader.Read<int64_t>();
     item.sample = reader.Read<bool>();
+    item.pinned_block = reader.Read<int32_t>();
     item.evict = reader.Read<bool>();
   }
   plan.stop = reader.Read<bool>();

@@ -15,7 +15,9 @@ struct StepItem {
   int64_t request_id;
   int64_t num_tokens;  // the sequence's next tokens, in order
   bool sample;         // these are the last known tokens: sample the next one
-  bool evict;          // the sequence reaches budget + interval with this step: evict after it
+  // What follows the tokens (engine/eviction_schedule.h): the request's pinned block of this index, then an eviction.
+  int32_t pinned_block = -1;  // none
+  bool evict = false;
 };
 
 struct StepPlan {

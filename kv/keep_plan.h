@@ -13,11 +13,18 @@ struct KeepPlan {
   std::vector<std::vector<int32_t>> kept;
 };
 
-// Slots taken out before selection: the first `sinks` positions of the text and the newest `recent` slots.
+// Slots taken out before selection: pinned ones, and the first and newest tokens of the text.
 struct Protection {
-  int64_t sink_tokens = 0;    // slots whose position is < sink_tokens
-  int64_t recent_tokens = 0;  // the last slots
+  int64_t sink_tokens = 0;                         // first tokens of the text, evicted ones counted
+  int64_t recent_tokens = 0;                       // last slots of the text
+  std::span<const int32_t> pinned_positions = {};  // ascending; no token of the text
 };
+
+// [length] 1: protected. positions [length], ascending.
+std::vector<uint8_t> ProtectedSlots(std::span<const int32_t> positions, const Protection& protection);
+
+// The first slot of the recent tokens; pinned slots may lie behind it. The length if there is none.
+int64_t RecentBegin(std::span<const int32_t> positions, const Protection& protection);
 
 // Ascending slots: all protected ones, and of the others the `budget - protected` with the highest score. Ties: the
 // higher position wins (positions ascend with the slot). Scores must not be NaN. If length <= budget, everything is

@@ -12,6 +12,8 @@ namespace {
 
 // 512 KiB of moves at a time: an eviction of 30 layers x 3 heads x 700 kept slots is one call.
 constexpr int64_t kMaxMovesPerCall = 65536;
+// Scratch of 2 MiB at head size 64.
+constexpr int64_t kMaxSlotsPerCall = 4096;
 
 }  // namespace
 
@@ -32,6 +34,11 @@ Result<std::unique_ptr<PagePool>> PagePool::Make(Backend& backend, const KvLayou
     return made.ok();
   };
   bool ok = take(bytes, &memory.pages) && take(max_moves * 2 * int64_t(sizeof(int32_t)), &memory.moves);
+  const int64_t max_slots = std::min(num_pages * kPageSlots, kMaxSlotsPerCall);
+  const int64_t row_bytes = layout.head_dim * int64_t(sizeof(float));
+  ok = ok && take(max_slots * int64_t(sizeof(int32_t)), &memory.slot_list) &&
+       take(max_slots * row_bytes, &memory.slot_keys) && take(max_slots * row_bytes, &memory.slot_values) &&
+       take(max_slots * int64_t(sizeof(int64_t)), &memory.slot_mass);
   if (with_mass) {
     ok = ok && take(mass_bytes, &memory.mass) && take(mass_bytes, &memory.mass_copy) &&
          take(num_pages * int64_t(sizeof(int32_t)), &memory.page_list);
@@ -83,6 +90,61 @@ void PagePool::MoveSlots(std::span<const int32_t> moves) {
     backend_->Compact({.moves = list, .pages = pages(), .kv = layout_, .mass = mass()});
     moves = moves.subspan(part.size());
   }
+}
+
+template <class F>
+void PagePool::ForSlotParts(size_t num_slots, F&& f) const {
+  const size_t max_slots = size_t(memory_.slot_list.bytes()) / sizeof(int32_t);
+  for (size_t first = 0; first < num_slots; first += max_slots) f(first, std::min(max_slots, num_slots - first));
+}
+
+void PagePool::ReadSlots(std::span<const int32_t> physical_slots, std::span<float> keys, std::span<float> values) {
+  const size_t head_dim = size_t(layout_.head_dim);
+  WINNOW_CHECK(keys.empty() || keys.size() == physical_slots.size() * head_dim);
+  WINNOW_CHECK(values.empty() || values.size() == physical_slots.size() * head_dim);
+  ForSlotParts(physical_slots.size(), [&](size_t first, size_t count) {
+    const Tensor list = memory_.slot_list.View(DType::kI32, {int64_t(count)});
+    backend_->CopyToDevice(list, std::as_bytes(physical_slots.subspan(first, count)));
+    const auto rows = [&](const Buffer& buffer, std::span<float> wanted) {
+      return wanted.empty() ? Tensor() : buffer.View(DType::kF32, {int64_t(count), layout_.head_dim});
+    };
+    const Tensor key_rows = rows(memory_.slot_keys, keys), value_rows = rows(memory_.slot_values, values);
+    backend_->ReadSlots(
+        {.physical_slots = list, .keys = key_rows, .values = value_rows, .pages = pages(), .kv = layout_});
+    const auto copy = [&](const Tensor& from, std::span<float> to) {
+      if (to.empty()) return;
+      backend_->CopyToHost(std::as_writable_bytes(to.subspan(first * head_dim, count * head_dim)), from);
+    };
+    copy(key_rows, keys);
+    copy(value_rows, values);
+  });
+}
+
+void PagePool::WriteSlots(std::span<const int32_t> physical_slots, std::span<const float> keys,
+                          std::span<const float> values, std::span<const int64_t> mass) {
+  const size_t head_dim = size_t(layout_.head_dim);
+  WINNOW_CHECK(keys.size() == physical_slots.size() * head_dim && values.size() == keys.size());
+  WINNOW_CHECK(mass.empty() || (mass.size() == physical_slots.size() && memory_.mass.bytes() > 0));
+  ForSlotParts(physical_slots.size(), [&](size_t first, size_t count) {
+    const Tensor list = memory_.slot_list.View(DType::kI32, {int64_t(count)});
+    const Tensor key_rows = memory_.slot_keys.View(DType::kF32, {int64_t(count), layout_.head_dim});
+    const Tensor value_rows = memory_.slot_values.View(DType::kF32, {int64_t(count), layout_.head_dim});
+    backend_->CopyToDevice(list, std::as_bytes(physical_slots.subspan(first, count)));
+    backend_->CopyToDevice(key_rows, std::as_bytes(keys.subspan(first * head_dim, count * head_dim)));
+    backend_->CopyToDevice(value_rows, std::as_bytes(values.subspan(first * head_dim, count * head_dim)));
+    Tensor slot_mass;
+    if (!mass.empty()) {
+      slot_mass = memory_.slot_mass.View(DType::kI64, {int64_t(count)});
+      backend_->CopyToDevice(slot_mass, std::as_bytes(mass.subspan(first, count)));
+    }
+    backend_->WriteSlots({.physical_slots = list,
+                          .keys = key_rows,
+                          .values = value_rows,
+                          .pages = pages(),
+                          .kv = layout_,
+                          .mass = this->mass(),
+                          .slot_mass = slot_mass});
+  });
 }
 
 Tensor PagePool::pages() const {

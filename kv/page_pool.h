@@ -32,6 +32,13 @@ class PagePool {
   // Cannot fail: the device memory of the list is taken when the pool is made.
   void MoveSlots(std::span<const int32_t> moves);
 
+  // Keys and values of slots, [n][head_dim] each; an empty span is not read. Few large calls: each is an upload, an op
+  // and a copy per 4096 slots.
+  void ReadSlots(std::span<const int32_t> physical_slots, std::span<float> keys, std::span<float> values);
+  // Writes them as they are. mass [n]: of the slots; empty: it becomes 0 (without a with_mass pool there is none).
+  void WriteSlots(std::span<const int32_t> physical_slots, std::span<const float> keys, std::span<const float> values,
+                  std::span<const int64_t> mass = {});
+
   // The mass of every slot of these pages: [pages][16]. with_mass pools only. One upload, one op, one copy.
   std::vector<int64_t> ReadMass(std::span<const int32_t> pages);
   // Sets it to 0.
@@ -54,13 +61,19 @@ class PagePool {
  private:
   struct Memory {
     Buffer pages;
-    Buffer moves;      // [max_moves][2] i32, of MoveSlots
-    Buffer mass;       // [num_pages][16] i64
-    Buffer page_list;  // [num_pages] i32, of ReadMass and ClearMass
-    Buffer mass_copy;  // [num_pages][16] i64, of ReadMass
+    Buffer moves;                   // [max_moves][2] i32, of MoveSlots
+    Buffer mass;                    // [num_pages][16] i64
+    Buffer page_list;               // [num_pages] i32, of ReadMass and ClearMass
+    Buffer mass_copy;               // [num_pages][16] i64, of ReadMass
+    Buffer slot_list;               // [max_slots] i32, of ReadSlots and WriteSlots, as are:
+    Buffer slot_keys, slot_values;  // [max_slots][head_dim] f32
+    Buffer slot_mass;               // [max_slots] i64
   };
   PagePool(Backend& backend, const KvLayout& layout, int64_t num_pages, Memory memory);
   Tensor UploadPageList(std::span<const int32_t> pages);
+  // Calls f(first, count) for as many slots at a time as the scratch holds.
+  template <class F>
+  void ForSlotParts(size_t num_slots, F&& f) const;
 
   Backend* backend_;
   KvLayout layout_;

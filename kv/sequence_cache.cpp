@@ -36,6 +36,7 @@ SequenceCache::SequenceCache(SequenceCache&& other) noexcept
       num_kv_heads_(other.num_kv_heads_),
       first_kv_head_(other.first_kv_head_),
       heads_(std::exchange(other.heads_, {})),  // without heads the other holds no page and releases none
+      pinned_positions_(std::exchange(other.pinned_positions_, {})),
       tokens_seen_(std::exchange(other.tokens_seen_, 0)),
       evictions_(std::exchange(other.evictions_, 0)),
       entries_evicted_(std::exchange(other.entries_evicted_, 0)) {}
@@ -81,23 +82,41 @@ Status SequenceCache::Reserve(int64_t num_tokens) {
 }
 
 void SequenceCache::Append(int64_t num_tokens) {
-  WINNOW_CHECK(num_tokens >= 0 && tokens_seen_ + num_tokens <= std::numeric_limits<int32_t>::max());
-  for (HeadCache& head : heads_) {
-    WINNOW_CHECK(PagesFor(head.length() + num_tokens) <= int64_t(head.pages.size()));
-    for (int64_t i = 0; i < num_tokens; ++i) head.positions.push_back(int32_t(tokens_seen_ + i));
-  }
+  AppendSlots(num_tokens);
   tokens_seen_ += num_tokens;
+}
+
+void SequenceCache::AppendSlots(int64_t num_slots) {
+  const int64_t position = next_position();
+  WINNOW_CHECK(num_slots >= 0 && position + num_slots <= std::numeric_limits<int32_t>::max());
+  for (HeadCache& head : heads_) {
+    WINNOW_CHECK(PagesFor(head.length() + num_slots) <= int64_t(head.pages.size()));
+    for (int64_t i = 0; i < num_slots; ++i) head.positions.push_back(int32_t(position + i));
+  }
+}
+
+void SequenceCache::AppendPinned(int64_t num_slots, std::span<const float> keys, std::span<const float> values) {
+  const int64_t position = next_position();
+  AppendSlots(num_slots);
+  for (int64_t i = 0; i < num_slots; ++i) pinned_positions_.push_back(int32_t(position + i));
+  std::vector<int32_t> slots;
+  for (const HeadCache& head : heads_) {
+    const auto appended = PhysicalSlots(head, head.length() - num_slots);
+    slots.insert(slots.end(), appended.begin(), appended.end());
+  }
+  pool_->WriteSlots(slots, keys, values);
 }
 
 void SequenceCache::Rollback(int64_t num_tokens) {
   WINNOW_CHECK(num_tokens >= 0 && num_tokens <= tokens_seen_);
   tokens_seen_ -= num_tokens;
+  const int64_t position = next_position();
   // Backwards, the reverse of Reserve: the pool's stack of free pages is then as it was before.
   for (size_t index = heads_.size(); index-- > 0;) {
     HeadCache& head = heads_[index];
     const int64_t left = head.length() - num_tokens;
     // Positions ascend, so that the first one being right means that all of them are there.
-    WINNOW_CHECK(left >= 0 && (num_tokens == 0 || head.positions[size_t(left)] == tokens_seen_));
+    WINNOW_CHECK(left >= 0 && (num_tokens == 0 || head.positions[size_t(left)] == position));
     head.positions.resize(size_t(left));
     GiveUnusedPages(index);
   }
@@ -133,6 +152,19 @@ std::vector<int32_t> SequenceCache::AllPages() const {
   return pages;
 }
 
+std::vector<int32_t> SequenceCache::PhysicalSlots(const HeadCache& head, int64_t first_slot) {
+  std::vector<int32_t> slots;
+  for (int64_t slot = first_slot; slot < head.length(); ++slot) slots.push_back(head.PhysicalSlot(slot));
+  return slots;
+}
+
+std::vector<float> SequenceCache::ReadKeys(int64_t layer, int64_t local_head) const {
+  const HeadCache& cache = head(layer, local_head);
+  std::vector<float> keys(size_t(cache.length() * pool_->layout().head_dim));
+  pool_->ReadSlots(PhysicalSlots(cache, 0), keys, {});
+  return keys;
+}
+
 std::vector<std::vector<int64_t>> SequenceCache::ReadMass() const {
   const std::vector<int64_t> mass = pool_->ReadMass(AllPages());
   std::vector<std::vector<int64_t>> heads;
@@ -153,6 +185,7 @@ void SequenceCache::Release() {
     heads_[index].positions.clear();
     GiveUnusedPages(index);
   }
+  pinned_positions_.clear();
   tokens_seen_ = evictions_ = entries_evicted_ = 0;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -33,14 +34,20 @@ class SequenceCache {
   int64_t num_layers() const { return num_layers_; }
   int64_t num_kv_heads() const { return num_kv_heads_; }
   int64_t first_kv_head() const { return first_kv_head_; }
+  int64_t head_dim() const { return pool_->layout().head_dim; }
   const HeadCache& head(int64_t layer, int64_t local_head) const {
     return heads_[size_t(layer * num_kv_heads_ + local_head)];
   }
 
-  // Tokens ever appended: drives positions (RoPE). The longest head drives nothing; each head has its own length.
+  // Text tokens ever appended.
   int64_t tokens_seen() const { return tokens_seen_; }
+  // Where the next slot goes: drives RoPE. Text tokens and pinned slots own one position each.
+  int64_t next_position() const { return tokens_seen_ + int64_t(pinned_positions_.size()); }
+  // Ascending positions of slots that belong to no text token; they are never evicted.
+  std::span<const int32_t> pinned_positions() const { return pinned_positions_; }
+  int64_t pinned_entries() const { return int64_t(pinned_positions_.size() * heads_.size()); }
   int64_t max_length() const;
-  int64_t entries() const;    // sum of lengths over layers and local heads
+  int64_t entries() const;    // sum of lengths over layers and local heads, pinned slots included
   int64_t num_pages() const;  // pages held
   int64_t evictions() const { return evictions_; }
   int64_t entries_evicted() const { return entries_evicted_; }
@@ -49,15 +56,22 @@ class SequenceCache {
   int64_t PagesNeeded(int64_t num_tokens) const;
   // Takes the pages that num_tokens more tokens need, on every head, or takes none: OutOfMemory naming needed and free.
   Status Reserve(int64_t num_tokens);
-  // Adds num_tokens slots at positions tokens_seen().. on every head (pages must be reserved); the ops then fill them.
+  // Adds num_tokens slots at positions next_position().. on every head (pages must be reserved); the ops then fill
+  // them.
   void Append(int64_t num_tokens);
-  // Takes back the last num_tokens appended tokens and the pages they alone held (probe passes, failed steps), also
-  // pages reserved and not used. All heads must still hold those tokens: an eviction cannot be taken back.
+  // Adds slots that belong to no text token (learned or restored keys and values) and fills them: keys, values
+  // [layer][local head][num_slots][head_dim], as they are stored (keys rotated). Pages must be reserved.
+  void AppendPinned(int64_t num_slots, std::span<const float> keys, std::span<const float> values);
+  // Takes back the last num_tokens appended text tokens and the pages they alone held (probe passes, failed steps),
+  // also pages reserved and not used. All heads must still hold those tokens: an eviction cannot be taken back.
   void Rollback(int64_t num_tokens);
 
   // Keeps exactly the planned slots, moves them together on the backend and returns emptied pages to the pool. Counts
   // as one eviction even if these heads keep everything, so that evictions() is the same on every rank.
   void Compact(const KeepPlan& plan);
+
+  // Keys of one head, [length][head_dim], rotated as they are stored.
+  std::vector<float> ReadKeys(int64_t layer, int64_t local_head) const;
 
   // The mass of every slot, [layer][local head][length]; the pool must have mass.
   std::vector<std::vector<int64_t>> ReadMass() const;
@@ -72,14 +86,17 @@ class SequenceCache {
   uint64_t KeptHash() const;
 
  private:
+  void AppendSlots(int64_t num_slots);
   // Returns the pages beyond the length of the head at `index` of heads_.
   void GiveUnusedPages(size_t index);
 
-  std::vector<int32_t> AllPages() const;  // of every head, in order
+  std::vector<int32_t> AllPages() const;                                                 // of every head, in order
+  static std::vector<int32_t> PhysicalSlots(const HeadCache& head, int64_t first_slot);  // from first_slot on
 
   PagePool* pool_;
   int64_t num_layers_, num_kv_heads_, first_kv_head_;
   std::vector<HeadCache> heads_;  // [layer][local head]
+  std::vector<int32_t> pinned_positions_;
   int64_t tokens_seen_ = 0;
   int64_t evictions_ = 0;
   int64_t entries_evicted_ = 0;

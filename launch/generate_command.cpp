@@ -82,7 +82,7 @@ int64_t PoolSlots(const std::vector<Request>& requests, int64_t max_num_seqs) {
 // Whether any request's policy scores by attention mass.
 bool ObservesAttention(const std::vector<Request>& requests) {
   return std::any_of(requests.begin(), requests.end(), [](const Request& request) {
-    return MakePolicy(request.eviction.policy).value()->observation() != Observation::kNone;
+    return MakePolicy(request.eviction.policy).value()->observations().mass != ObservedMass::kNone;
   });
 }
 

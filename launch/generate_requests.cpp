@@ -149,12 +149,10 @@ Result<std::vector<Asked>> ReadPrompts(const GenerateOptions& options) {
 }
 
 // The numbers that go with a prompt; the messages name the flag or field.
-Result<EvictionSettings> CheckNumbers(const Asked& asked) {
+Status CheckNumbers(const Asked& asked) {
   WINNOW_RETURN_IF_ERROR(CheckSamplingParams(asked.sampling));
-  if (asked.max_tokens < 1) {
-    return InvalidArgument("max_tokens: expected 1 or more, found " + std::to_string(asked.max_tokens));
-  }
-  return ResolveEviction(asked.eviction);
+  if (asked.max_tokens >= 1) return OkStatus();
+  return InvalidArgument("max_tokens: expected 1 or more, found " + std::to_string(asked.max_tokens));
 }
 
 Result<Request> ToRequest(const Asked& asked, const Tokenizer& tokenizer, int64_t context) {
@@ -188,11 +186,13 @@ Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const M
   bool budget_ignored = false;
   for (const Asked& asked : prompts) {
     const auto at = [&](const Status& status) { return Status(status.code(), asked.where + ": " + status.message()); };
-    auto eviction = CheckNumbers(asked);
     // Numbers of a single prompt come from flags, which the message names.
-    if (!eviction.ok()) return options.prompts_file ? at(eviction.status()) : eviction.status();
+    const auto of_flag = [&](const Status& status) { return options.prompts_file ? at(status) : status; };
+    if (Status status = CheckNumbers(asked); !status.ok()) return of_flag(status);
     auto request = ToRequest(asked, tokenizer, prepared.context);
     if (!request.ok()) return at(request.status());
+    auto eviction = ResolveEviction(asked.eviction, {.prompt_tokens = request->prompt_tokens()});
+    if (!eviction.ok()) return of_flag(eviction.status());
     request->id = int64_t(prepared.requests.size());
     request->eviction = *eviction;
     budget_ignored |= asked.eviction.budget != 0 && !request->eviction.evicts();

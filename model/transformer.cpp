@@ -1,5 +1,6 @@
 #include "model/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -71,15 +72,19 @@ Status Transformer::UploadRows(const ForwardBatch& batch) {
 Status Transformer::Forward(const ForwardBatch& batch, ForwardResult* result) {
   const int64_t rows = int64_t(batch.token_ids.size());
   WINNOW_CHECK(rows > 0 && batch.kv->num_rows() == rows && batch.positions.size() == batch.token_ids.size());
+  WINNOW_CHECK(!batch.stop_after_kv || batch.logit_rows.empty());
+  if (std::any_of(batch.adapters.begin(), batch.adapters.end(), [](const Adapter* a) { return a != nullptr; })) {
+    return InvalidArgument("an adapter was given for a row: this build has none");
+  }
   WINNOW_RETURN_IF_ERROR(UploadRows(batch));
-  const Tensor hidden = View(work_.hidden, rows, config_.hidden_size);
-  // A vocabulary row lives on one rank; the others add zero bits, so the sum is the owner's float, bit for bit.
-  backend_.Embed(*weights_.embedding, vocab_rows().begin, work_.ids.View(DType::kI32, {rows}), hidden);
-  communicator_.AllReduce(backend_, hidden.As(DType::kI32), ReduceOp::kSum);
+  EmbedRows(batch);
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    AppendKv(batch, layer);
+    if (batch.stop_after_kv && layer == config_.num_layers - 1) break;
     Attend(batch, layer);
     FeedForward(weights_.layers[size_t(layer)], rows);
   }
+  const Tensor hidden = View(work_.hidden, rows, config_.hidden_size);
   // A row that is not finite stays so to the end, whether or not its logits are wanted.
   const Tensor flags = work_.not_finite.View(DType::kI32, {rows});
   backend_.FlagNotFinite(hidden, flags);
@@ -88,11 +93,27 @@ Status Transformer::Forward(const ForwardBatch& batch, ForwardResult* result) {
   return Logits(batch, &result->logits);
 }
 
-void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
+void Transformer::EmbedRows(const ForwardBatch& batch) {
+  const int64_t rows = int64_t(batch.token_ids.size());
+  const Tensor hidden = View(work_.hidden, rows, config_.hidden_size);
+  // A vocabulary row lives on one rank; the others add zero bits, so the sum is the owner's float, bit for bit.
+  backend_.Embed(*weights_.embedding, vocab_rows().begin, work_.ids.View(DType::kI32, {rows}), hidden);
+  communicator_.AllReduce(backend_, hidden.As(DType::kI32), ReduceOp::kSum);
+  size_t next = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    if (batch.token_ids[size_t(row)] != ForwardBatch::kEmbedding) continue;
+    WINNOW_CHECK(next + size_t(config_.hidden_size) <= batch.embeddings.size());
+    backend_.CopyToDevice(hidden.Rows(row, 1),
+                          std::as_bytes(batch.embeddings.subspan(next, size_t(config_.hidden_size))));
+    next += size_t(config_.hidden_size);
+  }
+  WINNOW_CHECK(next == batch.embeddings.size());
+}
+
+void Transformer::AppendKv(const ForwardBatch& batch, int64_t layer_index) {
   const LayerWeights& layer = weights_.layers[size_t(layer_index)];
   const int64_t rows = batch.kv->num_rows(), hidden_size = config_.hidden_size, head_dim = config_.head_dim;
   const int64_t query_heads = local_q_columns_ / head_dim, kv_heads = local_kv_columns_ / head_dim;
-  const bool is_observed = !batch.observe.empty();
   const Tensor normed = View(work_.normed, rows, hidden_size);
   backend_.RmsNorm(View(work_.hidden, rows, hidden_size), layer.attention_norm.View(DType::kF32, {hidden_size}),
                    config_.rms_epsilon, normed);
@@ -101,8 +122,7 @@ void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
                                   {layer.v.get(), View(work_.v, rows, local_kv_columns_)}};
   backend_.MatMul(normed, targets);
 
-  const Tensor q = work_.q.View(DType::kF32, {rows, query_heads, head_dim});
-  backend_.RopeAppend({.q = q,
+  backend_.RopeAppend({.q = work_.q.View(DType::kF32, {rows, query_heads, head_dim}),
                        .k = work_.k.View(DType::kF32, {rows, kv_heads, head_dim}),
                        .v = work_.v.View(DType::kF32, {rows, kv_heads, head_dim}),
                        .cos_sin = View(work_.cos_sin, rows, head_dim),
@@ -111,7 +131,12 @@ void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
                        .kv = kv_,
                        .q_scale = float(1.0 / std::sqrt(double(head_dim))),
                        .mass = batch.mass});
-  backend_.Attention({.q = q,
+}
+
+void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
+  const int64_t rows = batch.kv->num_rows(), head_dim = config_.head_dim, query_heads = local_q_columns_ / head_dim;
+  const bool is_observed = !batch.observe.empty();
+  backend_.Attention({.q = work_.q.View(DType::kF32, {rows, query_heads, head_dim}),
                       .out = work_.attended.View(DType::kF32, {rows, query_heads, head_dim}),
                       .page_table = batch.kv->page_table(layer_index),
                       .row_sequence = batch.kv->row_sequence(),
@@ -121,7 +146,8 @@ void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
                       .observe = is_observed ? work_.observe.View(DType::kI32, {rows}) : Tensor(),
                       .mass = is_observed ? batch.mass : Tensor()});
   // One segment per query head: fixed by the model, so that any split of heads adds the same integers.
-  AddProjection(View(work_.attended, rows, local_q_columns_), *layer.output, head_dim, rows);
+  const Weight& output = *weights_.layers[size_t(layer_index)].output;
+  AddProjection(View(work_.attended, rows, local_q_columns_), output, head_dim, rows);
 }
 
 void Transformer::FeedForward(const LayerWeights& layer, int64_t rows) {

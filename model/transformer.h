@@ -25,8 +25,15 @@ namespace winnow {
 // has; gives E1-E4 up, but all ranks of one run still hold the same bits.
 enum class Numerics { kExact, kFast };
 
-// One step's rows; rows of one sequence are consecutive. All spans have one element a row, but for logit_rows.
+// Weights that are added to the model's for some rows of a step (low-rank updates, on during probe passes only). None
+// can be made yet: the handle keeps the place, and rows that carry one are refused.
+class Adapter;
+
+// One step's rows; rows of one sequence are consecutive. All spans have one element a row, but for logit_rows and
+// embeddings.
 struct ForwardBatch {
+  static constexpr int32_t kEmbedding = -1;  // in token_ids: the row takes the next one of `embeddings`
+
   std::span<const int32_t> token_ids;
   std::span<const int64_t> positions;   // absolute
   std::span<const int32_t> logit_rows;  // ascending rows whose logits are wanted
@@ -35,6 +42,11 @@ struct ForwardBatch {
   // Rows whose attention is added to `mass` (the pool's); both empty if no sequence of the step is observed.
   std::span<const int32_t> observe = {};
   Tensor mass = {};
+  std::span<const float> embeddings = {};         // [rows with kEmbedding][hidden size], the same on all ranks
+  std::span<const Adapter* const> adapters = {};  // null: none for the row; empty: none at all
+  // The step ends when the last layer's keys and values are written: no logits, and not_finite tells of the layers
+  // before. For rows whose cache entries alone are wanted.
+  bool stop_after_kv = false;
 };
 
 // What a step leaves on the host. The same on all ranks but for which vocabulary rows the logits are of.
@@ -49,7 +61,8 @@ class Transformer {
   Transformer(const ModelConfig& config, const ShardPlan& plan, ModelWeights weights, const KvLayout& kv,
               Numerics numerics, Backend& backend, Communicator& communicator);
 
-  // Writes keys and values of every row into the cache. OutOfMemory if the work space does not fit.
+  // Writes keys and values of every row into the cache. OutOfMemory if the work space does not fit, InvalidArgument if
+  // a row has an adapter.
   Status Forward(const ForwardBatch& batch, ForwardResult* result);
 
   const ModelConfig& config() const { return config_; }
@@ -65,6 +78,9 @@ class Transformer {
   };
   Status EnsureWorkspace(int64_t rows);
   Status UploadRows(const ForwardBatch& batch);
+  void EmbedRows(const ForwardBatch& batch);
+  // Keys and values of a layer into the cache, rotated queries into work_.q.
+  void AppendKv(const ForwardBatch& batch, int64_t layer_index);
   void Attend(const ForwardBatch& batch, int64_t layer_index);
   void FeedForward(const LayerWeights& layer, int64_t rows);
   // hidden += x W^T, summed over ranks.

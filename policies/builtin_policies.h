@@ -13,5 +13,7 @@ std::unique_ptr<EvictionPolicy> MakeStreamingLlmPolicy();
 std::unique_ptr<EvictionPolicy> MakeRandomPolicy();
 std::unique_ptr<EvictionPolicy> MakeH2oPolicy();
 std::unique_ptr<EvictionPolicy> MakeSnapKvPolicy();
+std::unique_ptr<EvictionPolicy> MakeSnapKvPrefillPolicy();
+std::unique_ptr<EvictionPolicy> MakeKeyDiffPolicy();
 
 }  // namespace winnow

@@ -20,11 +20,27 @@ std::string_view Name(EvictionScope scope);
 // InvalidArgument naming the known scopes.
 Result<EvictionScope> ParseEvictionScope(std::string_view name);
 
-// Attention statistics that a policy scores with; counted only for the sequences of policies that ask.
-enum class Observation {
+// When a policy acts. Two forms of one method are two policies with two names.
+enum class EvictionTiming {
+  kChunked,       // whenever heads hold budget + interval slots, also while the prompt is read: memory is bounded
+  kAfterPrefill,  // once, when the whole prompt is in the cache, if it is larger than the budget; what is generated
+                  // then adds to it. Admission reserves the whole prompt, and results say so
+};
+std::string_view Name(EvictionTiming timing);  // "chunked", "after_prefill"
+
+// Softmax weight that slots received, summed over queries; counted only for the sequences of policies that ask.
+enum class ObservedMass {
   kNone,
-  kCumulativeMass,  // softmax weight received from every query since the slot was written, evictions included
-  kWindowMass,      // from the queries of the newest recent_tokens tokens before the eviction alone
+  kCumulative,  // from every query since the slot was written, evictions included
+  kWindow,      // from the queries of the newest recent_tokens tokens before the eviction alone
+};
+
+// What a policy scores with. It gets exactly what it names.
+struct Observations {
+  ObservedMass mass = ObservedMass::kNone;
+  bool keys = false;
+
+  bool operator==(const Observations&) const = default;
 };
 
 // What a policy may know of one head of one sequence when it scores it. Everything here is the same for any rank count.
@@ -35,11 +51,13 @@ struct HeadView {
   int64_t layer;
   int64_t global_head;                 // KV head, counted over all ranks
   std::span<const int32_t> positions;  // [length] absolute position of each slot, ascending
-  // [length] the observation, in steps of 2^-30 of a query's softmax weight, summed over the query heads of the group
-  // (and over the heads that share the kept set); empty if the policy observes nothing.
+  // [length] in steps of 2^-30 of a query's softmax weight, summed over the query heads of the group (and over the
+  // heads that share the kept set); empty if the policy observes no mass.
   std::span<const int64_t> mass;
-  int64_t recent_tokens;  // newest slots that are protected: the observation window
-  int64_t tokens_seen;    // of the sequence
+  std::span<const float> keys;  // [length][head_dim] rotated, as they are cached; empty if the policy observes no keys
+  int64_t head_dim;
+  int64_t recent_begin;  // the first slot of the protected newest tokens: the observation window. [length] if none
+  int64_t tokens_seen;   // of the sequence
   int64_t prompt_tokens;
   int64_t eviction_index;  // evictions of this sequence before this one
   uint64_t seed;           // of the request; random numbers are keyed by it (design: counter-based)
@@ -53,7 +71,12 @@ class EvictionPolicy {
   virtual std::string_view name() const = 0;
   // Who shares a kept set unless the user asks for another scope.
   virtual EvictionScope scope() const { return EvictionScope::kHead; }
-  virtual Observation observation() const { return Observation::kNone; }
+  virtual bool SupportsScope(EvictionScope scope) const {
+    (void)scope;
+    return true;
+  }
+  virtual EvictionTiming timing() const { return EvictionTiming::kChunked; }
+  virtual Observations observations() const { return {}; }
   // False for a policy that keeps everything: it has no budget and is never asked to score.
   virtual bool evicts() const { return true; }
   // How many of the newest tokens are protected, given the budget and what the user asked for.

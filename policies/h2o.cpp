@@ -14,7 +14,7 @@ namespace {
 class H2oPolicy : public EvictionPolicy {
  public:
   std::string_view name() const override { return "h2o"; }
-  Observation observation() const override { return Observation::kCumulativeMass; }
+  Observations observations() const override { return {.mass = ObservedMass::kCumulative}; }
   int64_t RecentTokens(int64_t budget, int64_t asked) const override { return std::max(asked, budget / 2); }
 
   void Score(const HeadView& head, std::span<float> scores) const override {

@@ -14,14 +14,21 @@ struct Entry {
 };
 
 constexpr Entry kPolicies[] = {
-    {"full", MakeFullPolicy},     {"streaming-llm", MakeStreamingLlmPolicy},
-    {"random", MakeRandomPolicy}, {"h2o", MakeH2oPolicy},
-    {"snapkv", MakeSnapKvPolicy},
+    {"full", MakeFullPolicy},       {"streaming-llm", MakeStreamingLlmPolicy},
+    {"random", MakeRandomPolicy},   {"h2o", MakeH2oPolicy},
+    {"snapkv", MakeSnapKvPolicy},   {"snapkv-prefill", MakeSnapKvPrefillPolicy},
+    {"keydiff", MakeKeyDiffPolicy},
 };
 
 constexpr std::array<std::string_view, 3> kScopeNames = {"head", "layer", "sequence"};
 
+constexpr std::array<std::string_view, 2> kTimingNames = {"chunked", "after_prefill"};
+
 }  // namespace
+
+std::string_view Name(EvictionTiming timing) {
+  return kTimingNames[size_t(timing)];
+}
 
 std::string_view Name(EvictionScope scope) {
   return kScopeNames[size_t(scope)];

@@ -236,6 +236,16 @@ void CpuBackend::DoCompact(const CompactArgs& args) {
           [&](int64_t begin, int64_t end) { CompactDimensions(args, 2 * begin, 2 * end); });
 }
 
+void CpuBackend::DoReadSlots(const SlotArgs& args) {
+  ForRows(pool_, args.physical_slots.dim(0), 2 * args.kv.head_dim,
+          [&](int64_t begin, int64_t end) { ReadSlotRange(args, begin, end); });
+}
+
+void CpuBackend::DoWriteSlots(const SlotArgs& args) {
+  ForRows(pool_, args.physical_slots.dim(0), 2 * args.kv.head_dim,
+          [&](int64_t begin, int64_t end) { WriteSlotRange(args, begin, end); });
+}
+
 }  // namespace winnow::cpu
 
 namespace winnow {

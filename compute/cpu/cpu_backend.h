@@ -44,6 +44,8 @@ class CpuBackend final : public Backend {
   void DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) override;
   void DoZeroRows(const Tensor& x, const Tensor& indices) override;
   void DoCompact(const CompactArgs& args) override;
+  void DoReadSlots(const SlotArgs& args) override;
+  void DoWriteSlots(const SlotArgs& args) override;
 
  private:
   // x [rows, K] in int8, in activations_.

@@ -66,6 +66,47 @@ void Move(const CompactArgs& args, int64_t from, int64_t to, int64_t dim_begin, 
                size_t(dim_end - dim_begin) * sizeof(E));
 }
 
+float Get(float value) {
+  return value;
+}
+float Get(uint16_t value) {
+  return BFloat16ToFloat(value);
+}
+
+template <class E>
+void ReadSlot(const SlotArgs& args, int64_t index) {
+  const int64_t slot = args.physical_slots.as<int32_t>()[index], head_dim = args.kv.head_dim;
+  if (args.keys.data() != nullptr) {
+    float* keys = args.keys.as<float>() + index * head_dim;
+    const E* key = Key<E>(args.pages, args.kv, slot, 0);
+    for (int64_t dim = 0; dim < head_dim; dim += 2, key += 2 * kPageSlots) {
+      keys[dim] = Get(key[0]);
+      keys[dim + 1] = Get(key[1]);
+    }
+  }
+  if (args.values.data() != nullptr) {
+    float* values = args.values.as<float>() + index * head_dim;
+    const E* value = Value<E>(args.pages, args.kv, slot, 0);
+    for (int64_t dim = 0; dim < head_dim; ++dim) values[dim] = Get(value[dim]);
+  }
+}
+
+template <class E>
+void WriteSlot(const SlotArgs& args, int64_t index) {
+  const int64_t slot = args.physical_slots.as<int32_t>()[index], head_dim = args.kv.head_dim;
+  const float* keys = args.keys.as<float>() + index * head_dim;
+  const float* values = args.values.as<float>() + index * head_dim;
+  E* key = Key<E>(args.pages, args.kv, slot, 0);
+  E* value = Value<E>(args.pages, args.kv, slot, 0);
+  for (int64_t dim = 0; dim < head_dim; dim += 2, key += 2 * kPageSlots) {
+    Put(keys[dim], key);
+    Put(keys[dim + 1], key + 1);
+  }
+  for (int64_t dim = 0; dim < head_dim; ++dim) Put(values[dim], value + dim);
+  if (args.mass.data() == nullptr) return;
+  args.mass.as<int64_t>()[slot] = args.slot_mass.data() != nullptr ? args.slot_mass.as<int64_t>()[index] : 0;
+}
+
 }  // namespace
 
 void RopeAppendRows(const RopeAppendArgs& args, int64_t begin, int64_t end) {
@@ -89,6 +130,16 @@ void CompactDimensions(const CompactArgs& args, int64_t dim_begin, int64_t dim_e
       Move<float>(args, from, to, dim_begin, dim_end);
     }
   }
+}
+
+void ReadSlotRange(const SlotArgs& args, int64_t begin, int64_t end) {
+  const bool is_bf16 = args.kv.dtype == DType::kBF16;
+  for (int64_t i = begin; i < end; ++i) is_bf16 ? ReadSlot<uint16_t>(args, i) : ReadSlot<float>(args, i);
+}
+
+void WriteSlotRange(const SlotArgs& args, int64_t begin, int64_t end) {
+  const bool is_bf16 = args.kv.dtype == DType::kBF16;
+  for (int64_t i = begin; i < end; ++i) is_bf16 ? WriteSlot<uint16_t>(args, i) : WriteSlot<float>(args, i);
 }
 
 void CompactMass(const CompactArgs& args) {

@@ -16,4 +16,8 @@ void CompactDimensions(const CompactArgs& args, int64_t dim_begin, int64_t dim_e
 // All moves in order, for the mass, which must be given.
 void CompactMass(const CompactArgs& args);
 
+// Slots [begin, end) of the list.
+void ReadSlotRange(const SlotArgs& args, int64_t begin, int64_t end);
+void WriteSlotRange(const SlotArgs& args, int64_t begin, int64_t end);
+
 }  // namespace winnow::cpu

@@ -122,4 +122,18 @@ void GuardBackend::DoCompact(const CompactArgs& args) {
   inner_->Compact(args);
 }
 
+void GuardBackend::DoReadSlots(const SlotArgs& args) {
+  Scope scope(this, {args.physical_slots, args.pages}, {});
+  scope.AddIfGiven(args.keys, Access::kWrite);
+  scope.AddIfGiven(args.values, Access::kWrite);
+  inner_->ReadSlots(args);
+}
+
+void GuardBackend::DoWriteSlots(const SlotArgs& args) {
+  Scope scope(this, {args.physical_slots, args.keys, args.values}, {args.pages});
+  scope.AddIfGiven(args.mass, Access::kWrite);
+  scope.AddIfGiven(args.slot_mass, Access::kRead);
+  inner_->WriteSlots(args);
+}
+
 }  // namespace winnow

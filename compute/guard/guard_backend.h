@@ -47,6 +47,8 @@ class GuardBackend final : public Backend {
   void DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) override;
   void DoZeroRows(const Tensor& x, const Tensor& indices) override;
   void DoCompact(const CompactArgs& args) override;
+  void DoReadSlots(const SlotArgs& args) override;
+  void DoWriteSlots(const SlotArgs& args) override;
 
  private:
   // The pages of one buffer, guard pages not counted.

@@ -56,6 +56,8 @@ class ReferenceBackend final : public Backend {
   void DoGatherRows(const Tensor& x, const Tensor& indices, const Tensor& out) override;
   void DoZeroRows(const Tensor& x, const Tensor& indices) override;
   void DoCompact(const CompactArgs& args) override;
+  void DoReadSlots(const SlotArgs& args) override;
+  void DoWriteSlots(const SlotArgs& args) override;
 
  private:
   const ReferenceArithmetic arithmetic_;

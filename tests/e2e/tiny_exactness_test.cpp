@@ -94,7 +94,7 @@ TEST_F(TinyExactness, EveryPolicyAndScopeKeepsTheSameSetsOnAnyRankCount) {
       request.id = 0;
       request.eviction.policy = policy;
       request.eviction.scope = scope;
-      request.eviction = ResolveEviction(request.eviction).value();
+      request.eviction = ResolveEviction(request.eviction, {.prompt_tokens = request.prompt_tokens()}).value();
       const RunOutcome one = Run(Settings(), 1, {request});
       EXPECT_EQ(one.requests[0].evicted_entries > 0, policy != "full") << policy;
       RunSettings chunked = Settings();

@@ -203,7 +203,7 @@ TEST(EvictorObservation, WindowMassBeginsAnewAndCumulativeMassGoesOn) {
     const auto communicator = MakeLocalCommunicator();
     const DueEviction due{policy.get(), &request, &cache};
     EvictToBudget(*communicator, {&due, 1});
-    const int64_t expected = policy->observation() == Observation::kWindowMass ? 0 : 7;
+    const int64_t expected = policy->observations().mass == ObservedMass::kWindow ? 0 : 7;
     for (const auto& head : cache.ReadMass()) EXPECT_EQ(head, std::vector<int64_t>(20, expected)) << name;
   }
 }

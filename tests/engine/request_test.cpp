@@ -16,13 +16,13 @@ EvictionSettings Streaming(int64_t budget) {
 }
 
 void ExpectRefused(const EvictionSettings& asked, const std::string& part) {
-  const auto resolved = ResolveEviction(asked);
+  const auto resolved = ResolveEviction(asked, {});
   EXPECT_EQ(resolved.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(resolved.status().message(), HasSubstr(part));
 }
 
 TEST(ResolveEviction, LeavesGoodNumbersAlone) {
-  const EvictionSettings settings = ResolveEviction(Streaming(64)).value();
+  const EvictionSettings settings = ResolveEviction(Streaming(64), {}).value();
   EXPECT_EQ(settings.budget, 64);
   EXPECT_EQ(settings.interval, 128);
   EXPECT_TRUE(settings.evicts());
@@ -30,9 +30,9 @@ TEST(ResolveEviction, LeavesGoodNumbersAlone) {
 
 TEST(ResolveEviction, APolicyThatNeverEvictsHasNoBudget) {
   EvictionSettings asked;
-  EXPECT_FALSE(ResolveEviction(asked).value().evicts());
+  EXPECT_FALSE(ResolveEviction(asked, {}).value().evicts());
   asked.budget = 64;
-  EXPECT_FALSE(ResolveEviction(asked).value().evicts());
+  EXPECT_FALSE(ResolveEviction(asked, {}).value().evicts());
 }
 
 TEST(ResolveEviction, RefusesAnUnknownPolicyByName) {
@@ -50,7 +50,7 @@ TEST(ResolveEviction, RefusesABudgetBelowTheProtectedTokens) {
   EvictionSettings asked = Streaming(35);
   ExpectRefused(asked, "35");
   asked.budget = 36;  // 4 sinks and 32 recent tokens
-  EXPECT_TRUE(ResolveEviction(asked).ok());
+  EXPECT_TRUE(ResolveEviction(asked, {}).ok());
 }
 
 TEST(ResolveEviction, RefusesAnIntervalBelowOneAndNegativeProtection) {
@@ -58,7 +58,7 @@ TEST(ResolveEviction, RefusesAnIntervalBelowOneAndNegativeProtection) {
   asked.interval = 0;
   ExpectRefused(asked, "--kv-interval");
   asked.interval = 1;
-  EXPECT_TRUE(ResolveEviction(asked).ok());
+  EXPECT_TRUE(ResolveEviction(asked, {}).ok());
   asked.sink_tokens = -1;
   ExpectRefused(asked, "-1");
   asked.sink_tokens = 0;
@@ -72,7 +72,7 @@ TEST(ResolveEviction, SnapKvNeedsRecentTokensThatVote) {
   asked.recent_tokens = 0;
   ExpectRefused(asked, "--kv-recent-tokens");
   asked.recent_tokens = 1;
-  EXPECT_TRUE(ResolveEviction(asked).ok());
+  EXPECT_TRUE(ResolveEviction(asked, {}).ok());
 }
 
 TEST(EvictionSettings, MaxSlotsIsTheTriggerOrTheText) {

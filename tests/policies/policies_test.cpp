@@ -35,12 +35,25 @@ std::span<const int64_t> MassOf(size_t length) {
   return std::span(kMass).first(length);
 }
 
+// A key a slot, likewise.
+constexpr int64_t kHeadDim = 16;
+std::span<const float> KeysOf(size_t length) {
+  static const std::vector<float> kKeys = [] {
+    std::vector<float> keys;
+    for (uint32_t i = 0; i < 4096 * kHeadDim; ++i) keys.push_back(float(Philox(4, {i, 0, 0, 0})[0] % 7) - 3);
+    return keys;
+  }();
+  return std::span(kKeys).first(length * kHeadDim);
+}
+
 HeadView ViewOf(const std::vector<int32_t>& positions) {
   return {.layer = 0,
           .global_head = 0,
           .positions = positions,
           .mass = MassOf(positions.size()),
-          .recent_tokens = kProtection.recent_tokens,
+          .keys = KeysOf(positions.size()),
+          .head_dim = kHeadDim,
+          .recent_begin = RecentBegin(positions, kProtection),
           .tokens_seen = positions.empty() ? 0 : positions.back() + 1,
           .prompt_tokens = 10,
           .eviction_index = 0,
@@ -265,7 +278,7 @@ TEST(RandomPolicy, KeepsEveryAgeAlikeOverManyHeads) {
 
 TEST(H2oPolicy, KeepsTheHeaviestSlotsAndGivesHalfTheBudgetToTheNewest) {
   const auto policy = MakePolicy("h2o").value();
-  EXPECT_EQ(policy->observation(), Observation::kCumulativeMass);
+  EXPECT_EQ(policy->observations(), Observations{.mass = ObservedMass::kCumulative});
   EXPECT_EQ(policy->RecentTokens(100, 32), 50);
   EXPECT_EQ(policy->RecentTokens(40, 32), 32);
   const std::vector<int32_t> positions = Positions(12);
@@ -277,12 +290,12 @@ TEST(H2oPolicy, KeepsTheHeaviestSlotsAndGivesHalfTheBudgetToTheNewest) {
 
 TEST(SnapKvPolicy, PoolsFiveNeighboursOfThePrefixAndIgnoresTheWindow) {
   const auto policy = MakePolicy("snapkv").value();
-  EXPECT_EQ(policy->observation(), Observation::kWindowMass);
+  EXPECT_EQ(policy->observations(), Observations{.mass = ObservedMass::kWindow});
   const std::vector<int32_t> positions = Positions(10);
   const std::vector<int64_t> mass = {10, 0, 0, 4, 0, 0, 20, 0, 1000, 1000};  // the last two are the window
   HeadView view = ViewOf(positions);
   view.mass = mass;
-  view.recent_tokens = 2;
+  view.recent_begin = 8;
   EXPECT_THAT(Scores(*policy, view), testing::ElementsAre(10, 14, 14, 4, 24, 24, 20, 20, 0, 0));
 }
 

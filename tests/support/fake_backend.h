@@ -80,6 +80,8 @@ class FakeBackend : public Backend {
   void DoSiluMul(const Tensor&, const Tensor&) override { NoSuchOp(); }
   void DoFlagNotFinite(const Tensor&, const Tensor&) override { NoSuchOp(); }
   void DoGatherRows(const Tensor&, const Tensor&, const Tensor&) override { NoSuchOp(); }
+  void DoReadSlots(const SlotArgs&) override { NoSuchOp(); }
+  void DoWriteSlots(const SlotArgs&) override { NoSuchOp(); }
 
  private:
   [[noreturn]] static void NoSuchOp() { CheckFailed(__FILE__, __LINE__, "the fake backend has no such op"); }

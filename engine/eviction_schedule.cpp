@@ -1,0 +1,80 @@
+#include "engine/eviction_schedule.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace winnow {
+
+EvictionSchedule::EvictionSchedule(const Request& request)
+    : settings_(request.eviction), prompt_tokens_(request.prompt_tokens()) {
+  for (const PinnedBlock& block : request.pinned) {
+    WINNOW_CHECK(block.num_slots > 0 && block.after_tokens > (pinned_.empty() ? 0 : pinned_.back().after_tokens));
+    pinned_.push_back({block.after_tokens, block.num_slots});
+  }
+}
+
+int64_t EvictionSchedule::NextEviction() const {
+  if (!settings_.evicts()) return kNever;
+  int64_t tokens = tokens_, slots = slots_;
+  if (settings_.timing == EvictionTiming::kAfterPrefill) {
+    if (tokens >= prompt_tokens_) return kNever;
+    slots += prompt_tokens_ - tokens;
+    for (size_t i = next_pinned_; i < pinned_.size() && pinned_[i].after_tokens <= prompt_tokens_; ++i) {
+      slots += pinned_[i].num_slots;
+    }
+    return slots > settings_.budget ? prompt_tokens_ : kNever;
+  }
+  for (size_t i = next_pinned_; i < pinned_.size(); ++i) {
+    const int64_t before = pinned_[i].after_tokens - tokens;
+    if (slots + before >= settings_.Trigger()) break;
+    slots += before + pinned_[i].num_slots;
+    tokens += before;
+    if (slots >= settings_.Trigger()) return tokens;
+  }
+  return tokens + settings_.Trigger() - slots;
+}
+
+int64_t EvictionSchedule::TokensUntilCut() const {
+  const int64_t pinned = next_pinned_ < pinned_.size() ? pinned_[next_pinned_].after_tokens : kNever;
+  const int64_t cut = std::min(NextEviction(), pinned);
+  return cut == kNever ? kNever : cut - tokens_;
+}
+
+EvictionSchedule::Due EvictionSchedule::Advance(int64_t num_tokens) {
+  WINNOW_CHECK(num_tokens > 0 && num_tokens <= TokensUntilCut());
+  Due due;
+  due.evict = NextEviction() == tokens_ + num_tokens;
+  tokens_ += num_tokens;
+  slots_ += num_tokens;
+  if (next_pinned_ < pinned_.size() && pinned_[next_pinned_].after_tokens == tokens_) {
+    due.pinned_block = int(next_pinned_);
+    slots_ += pinned_[next_pinned_++].num_slots;
+  }
+  if (due.evict) slots_ = settings_.budget;
+  return due;
+}
+
+int64_t EvictionSchedule::MaxSlots(int64_t num_tokens) const {
+  WINNOW_CHECK(tokens_ == 0);
+  // Step by step from cut to cut, with one look at each.
+  EvictionSchedule schedule = *this;
+  int64_t most = 0;
+  while (schedule.tokens_ < num_tokens) {
+    const int64_t next = std::min(schedule.TokensUntilCut(), num_tokens - schedule.tokens_);
+    const int64_t pinned_before = int64_t(schedule.next_pinned_), slots_before = schedule.slots_ + next;
+    schedule.Advance(next);
+    int64_t slots = slots_before;
+    for (size_t i = size_t(pinned_before); i < schedule.next_pinned_; ++i) slots += pinned_[i].num_slots;
+    most = std::max(most, slots);
+    // From the first regular eviction on nothing new happens until the next pinned slots.
+    if (schedule.next_pinned_ == pinned_.size() && schedule.slots_ == settings_.budget &&
+        settings_.timing == EvictionTiming::kChunked && settings_.evicts()) {
+      const int64_t left = num_tokens - schedule.tokens_;
+      return std::max(most, schedule.slots_ + std::min(left, settings_.interval));
+    }
+  }
+  return most;
+}
+
+}  // namespace winnow

@@ -1,0 +1,50 @@
+// When a request's evictions and pinned slots fall due. A function of the request and of how many of its tokens are in
+// the cache, so that the leader, the workers, every chunking and every replay agree. One per sequence and rank.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace winnow {
+
+class EvictionSchedule {
+ public:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  explicit EvictionSchedule(const Request& request);
+
+  int64_t tokens() const { return tokens_; }  // of the text, in the cache
+  int64_t slots() const { return slots_; }    // held by each head, pinned ones included
+
+  // How many more tokens may follow in one step: it ends where pinned slots are appended or an eviction is due.
+  int64_t TokensUntilCut() const;
+
+  // What follows `num_tokens` more tokens, at most TokensUntilCut(): first pinned slots, then an eviction.
+  struct Due {
+    int pinned_block = -1;  // index into the request's, or none
+    bool evict = false;
+  };
+  Due Advance(int64_t num_tokens);
+
+  // Tokens of the text after which the next eviction comes, or kNever.
+  int64_t NextEviction() const;
+
+  // The most slots that a head ever holds if the text ends after `num_tokens` tokens. Asked before the first token.
+  int64_t MaxSlots(int64_t num_tokens) const;
+
+ private:
+  struct Pinned {
+    int64_t after_tokens, num_slots;
+  };
+
+  EvictionSettings settings_;
+  int64_t prompt_tokens_;
+  std::vector<Pinned> pinned_;
+  size_t next_pinned_ = 0;
+  int64_t tokens_ = 0, slots_ = 0;
+};
+
+}  // namespace winnow
