@@ -75,16 +75,6 @@ TEST(ResolveEviction, SnapKvNeedsRecentTokensThatVote) {
   EXPECT_TRUE(ResolveEviction(asked, {}).ok());
 }
 
-TEST(EvictionSettings, MaxSlotsIsTheTriggerOrTheText) {
-  EvictionSettings settings = Streaming(64);
-  settings.interval = 16;
-  EXPECT_EQ(settings.MaxSlots(79), 79);
-  EXPECT_EQ(settings.MaxSlots(80), 80);
-  EXPECT_EQ(settings.MaxSlots(81), 80);
-  EXPECT_EQ(settings.MaxSlots(100000), 80);
-  EXPECT_EQ(EvictionSettings{}.MaxSlots(100000), 100000);
-}
-
 TEST(FinishReason, HasTheNamesOfTheApi) {
   EXPECT_EQ(Name(FinishReason::kStop), "stop");
   EXPECT_EQ(Name(FinishReason::kLength), "length");

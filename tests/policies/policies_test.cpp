@@ -157,7 +157,8 @@ TEST_P(PolicyContract, HoldsTheBudgetOverRepeatedEvictions) {
 }
 
 TEST(PolicyRegistry, MakesEveryPolicyUnderItsOwnName) {
-  EXPECT_THAT(PolicyNames(), testing::ElementsAre("full", "streaming-llm", "random", "h2o", "snapkv"));
+  EXPECT_THAT(PolicyNames(),
+              testing::ElementsAre("full", "streaming-llm", "random", "h2o", "snapkv", "snapkv-prefill", "keydiff"));
   for (const std::string& name : PolicyNames()) {
     const auto policy = MakePolicy(name).value();
     EXPECT_EQ(policy->name(), name);
