@@ -202,7 +202,7 @@ class Case:
         self.add_periodic("tova", oracle.tova, 0, 1)
         self.add_periodic("snapkv", lambda view: oracle.snapkv(view, window), 4, window, window=window, kernel=5)
         self.add_periodic("r-kv", oracle.r_kv, 0, 8, window=8, kernel=7, weight=0.1, threshold=0.5)
-        # A higher threshold: with heads of 16 nearly every row has a similarity above 0.5, and the detail would not show.
+        # A higher threshold: with heads of 16 nearly every row has a similarity above 0.5: the detail would not show.
         strict = {"window": 8, "kernel": 7, "weight": 0.1, "threshold": 0.8}
         self.add_periodic("r-kv-strict", lambda view: oracle.r_kv(view, **strict), 0, 8, base="r-kv", **strict)
         first = dict(strict, zero_first_column=True)
@@ -266,26 +266,30 @@ class Case:
             whole_budgets=whole,
         )
 
-        for name, scores, recent, parameters in (
-            ("ada-kv-snapkv", snapkv, window, {"base": "snapkv-prefill", "window": window}),
-            ("ada-kv-expected-attention", expected, 0, {"base": "expected-attention"}),
-        ):
-            kept = oracle.ada_kv(scores, held, budget, 4, recent, alpha=0.2)
-            free = budget - 4 - recent
-            found = shared_margin(scores, held, kept, 4, recent, False, int(0.2 * free))
+        def ada(policy, base, scores, recent, alpha, **parameters):
+            kept = oracle.ada_kv(scores, held, budget, 4, recent, alpha)
+            floor = int(alpha * (budget - 4 - recent))
+            found = shared_margin(scores, held, kept, 4, recent, False, floor)
             self.add_once(
-                name,
+                policy,
                 "prefill",
                 scores,
                 held,
                 kept,
                 found,
+                base=base,
                 budget=budget,
                 sinks=4,
                 recent=recent,
-                alpha=0.2,
+                alpha=alpha,
                 **parameters,
             )
+            return min(len(tokens) for heads in kept for tokens in heads) == floor + 4 + recent
+
+        ada("ada-kv-snapkv", "snapkv-prefill", snapkv, window, 0.2, window=window, kernel=5)
+        bound = ada("ada-kv-snapkv-floor", "snapkv-prefill", snapkv, window, 0.9, window=window, kernel=5)
+        assert bound, "no head needs the floor: take another seed"
+        ada("ada-kv-expected-attention", "expected-attention", expected, 0, 0.2, skip=4, future=512, epsilon=0.0)
 
         for plus, name in ((False, "kvzip"), (True, "kvzip-plus")):
             scores = oracle.kvzip(self.trace, self.replays, sinks=4, plus=plus)
