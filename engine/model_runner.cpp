@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/hash.h"
 #include "engine/evictor.h"
@@ -141,7 +142,9 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
       observe.push_back(begin + i >= first_observed);
       is_observed |= observe.back() != 0;
     }
-    if (item.sample) logit_rows.push_back(int32_t(token_ids.size()) - 1);
+    WINNOW_CHECK(!item.score || (!item.sample && begin + item.num_tokens < int64_t(sequence.tokens.size())));
+    const int64_t num_wanted = item.score ? item.num_tokens : int64_t(item.sample);
+    for (int64_t i = num_wanted; i > 0; --i) logit_rows.push_back(int32_t(int64_t(token_ids.size()) - i));
     kv_items.push_back({&sequence.cache, item.num_tokens});
   }
   WINNOW_RETURN_IF_ERROR(kv_batch_.Build(kv_items));
@@ -165,6 +168,7 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
 
   before = communicator_.counters();
   SampleRows(plan, forward, result);
+  ScoreItems(plan, forward, result);
   AddSince(before, communicator_.counters(), &counters_.sampling);
   return OkStatus();
 }
@@ -172,10 +176,12 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
 void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result) {
   const size_t vocab = size_t(transformer_.vocab_rows().size());
   std::vector<SampleRow> rows;
+  size_t first_logit = 0;
   for (const StepItem& item : plan.items) {
+    if (item.score) first_logit += size_t(item.num_tokens) * vocab;
     if (!item.sample) continue;
     const Sequence& sequence = Find(item.request_id);
-    rows.push_back({.logits = std::span(forward.logits).subspan(rows.size() * vocab, vocab),
+    rows.push_back({.logits = std::span(forward.logits).subspan(std::exchange(first_logit, first_logit + vocab), vocab),
                     .params = sequence.request.sampling,
                     .choice_index = sequence.request.choice_index,
                     .position = sequence.cache.next_position()});
@@ -183,6 +189,10 @@ void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward,
   const auto sampled = Sample(communicator_, int32_t(transformer_.vocab_rows().begin), rows);
   size_t next_sample = 0, first_row = 0;
   for (const StepItem& item : plan.items) {
+    if (item.score) {  // its scores tell
+      first_row += size_t(item.num_tokens);
+      continue;
+    }
     Sequence& sequence = Find(item.request_id);
     SampledToken token;
     if (item.sample) token = sampled[next_sample++];
@@ -197,6 +207,34 @@ void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward,
     if (item.sample && token.status.ok()) sequence.tokens.push_back(token.token);
     if (item.sample || !token.status.ok()) result->tokens.push_back({item.request_id, token});
   }
+}
+
+void ModelRunner::ScoreItems(const StepPlan& plan, const ForwardResult& forward, StepResult* result) {
+  const size_t vocab = size_t(transformer_.vocab_rows().size());
+  std::vector<ScoreRow> rows;
+  std::vector<int64_t> first_score;  // of each item, among the scored rows
+  size_t first_logit = 0;
+  for (const StepItem& item : plan.items) {
+    first_score.push_back(int64_t(rows.size()));
+    if (!item.score) {
+      first_logit += size_t(item.sample) * vocab;
+      continue;
+    }
+    const Sequence& sequence = Find(item.request_id);
+    const int64_t first_token = sequence.cache.tokens_seen() - item.num_tokens;
+    const int64_t first_position = sequence.cache.next_position() - item.num_tokens;
+    const bool is_compared = item.reference_item >= 0;
+    WINNOW_CHECK(!is_compared || size_t(item.reference_item) + 1 < first_score.size());
+    WINNOW_CHECK(!is_compared || plan.items[size_t(item.reference_item)].num_tokens == item.num_tokens);
+    for (int64_t i = 0; i < item.num_tokens; ++i, first_logit += vocab) {
+      rows.push_back(
+          {.logits = std::span(forward.logits).subspan(first_logit, vocab),
+           .target = sequence.tokens[size_t(first_token + i + 1)],
+           .position = first_position + i + 1,
+           .reference = is_compared ? first_score[size_t(item.reference_item)] + i : ScoreRow::kNoReference});
+    }
+  }
+  result->scores = ScoreRows(communicator_, int32_t(transformer_.vocab_rows().begin), rows);
 }
 
 Status ModelRunner::AppendPinned(const StepPlan& plan) {

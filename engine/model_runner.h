@@ -12,6 +12,7 @@
 #include "engine/step_plan.h"
 #include "kv/kv_batch.h"
 #include "kv/page_pool.h"
+#include "model/row_score.h"
 #include "model/sampler.h"
 #include "model/transformer.h"
 
@@ -22,9 +23,10 @@ struct StepResult {
     int64_t request_id;
     SampledToken sampled;
   };
-  // One per item with `sample`, in item order, and one with an error for every other item that met a sum out of range
-  // or a NaN in any of its rows: such a request ends there.
+  // One per item with `sample`, in item order, and one with an error for every other item, those with `score` aside,
+  // that met a sum out of range or a NaN in any of its rows: such a request ends there.
   std::vector<Token> tokens;
+  std::vector<RowScore> scores;          // of every token of the items with `score`, in item order
   std::vector<SequenceReport> finished;  // one per finished sequence of the plan
 };
 
@@ -56,6 +58,7 @@ class ModelRunner {
   SequenceReport Finish(int64_t request_id);
   Status RunItems(const StepPlan& plan, StepResult* result);
   void SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result);
+  void ScoreItems(const StepPlan& plan, const ForwardResult& forward, StepResult* result);
   // Moves every item's schedule on and appends the pinned slots that are due.
   Status AppendPinned(const StepPlan& plan);
   void EvictDue(const StepPlan& plan);

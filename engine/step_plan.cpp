@@ -82,6 +82,8 @@ std::vector<std::byte> Serialise(const StepPlan& plan) {
     writer.Write(item.request_id);
     writer.Write(item.num_tokens);
     writer.Write(item.sample);
+    writer.Write(item.score);
+    writer.Write(item.reference_item);
     writer.Write(item.pinned_block);
     writer.Write(item.evict);
   }
@@ -102,6 +104,8 @@ StepPlan ParseStepPlan(std::span<const std::byte> bytes) {
     item.request_id = reader.Read<int64_t>();
     item.num_tokens = reader.Read<int64_t>();
     item.sample = reader.Read<bool>();
+    item.score = reader.Read<bool>();
+    item.reference_item = reader.Read<int32_t>();
     item.pinned_block = reader.Read<int32_t>();
     item.evict = reader.Read<bool>();
   }

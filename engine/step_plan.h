@@ -15,6 +15,11 @@ struct StepItem {
   int64_t request_id;
   int64_t num_tokens;  // the sequence's next tokens, in order
   bool sample;         // these are the last known tokens: sample the next one
+  // Every token is scored as a prediction of the one after it (teacher forcing): the item never holds the last token of
+  // the text and samples nothing. reference_item: the item of this step, with as many tokens, that its predictions are
+  // compared with (an earlier one); -1: none.
+  bool score = false;
+  int32_t reference_item = -1;
   // What follows the tokens (engine/eviction_schedule.h): the request's pinned block of this index, then an eviction.
   int32_t pinned_block = -1;  // none
   bool evict = false;
