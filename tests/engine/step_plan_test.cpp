@@ -8,16 +8,27 @@ namespace {
 Request FullRequest(int64_t id) {
   return {.id = id,
           .prompt = {5, -1, 1 << 30},
+          .original_prompt_tokens = 2,
           .max_tokens = 77,
           .stop_token_ids = {2, 3},
           .sampling = {.temperature = 0.25f, .top_k = 40, .top_p = 0.5f, .min_p = 0.125f, .seed = ~uint64_t(6)},
           .choice_index = 9,
-          .eviction = {.policy = "random", .budget = 64, .interval = 17, .sink_tokens = 5, .recent_tokens = 33}};
+          .eviction = {.policy = "random",
+                       .budget = 64,
+                       .interval = 17,
+                       .sink_tokens = 5,
+                       .recent_tokens = 33,
+                       .protect_prompt = true,
+                       .scope = EvictionScope::kSequence,
+                       .timing = EvictionTiming::kAfterPrefill},
+          .pinned = {{.after_tokens = 1, .num_slots = 2, .keys = {0.5f, -2}, .values = {3, 1e30f}},
+                     {.after_tokens = 3, .num_slots = 1, .keys = {7}, .values = {-0.0f}}}};
 }
 
 void ExpectEqual(const Request& got, const Request& want) {
   EXPECT_EQ(got.id, want.id);
   EXPECT_EQ(got.prompt, want.prompt);
+  EXPECT_EQ(got.original_prompt_tokens, want.original_prompt_tokens);
   EXPECT_EQ(got.max_tokens, want.max_tokens);
   EXPECT_EQ(got.stop_token_ids, want.stop_token_ids);
   EXPECT_EQ(got.sampling.temperature, want.sampling.temperature);
@@ -31,13 +42,23 @@ void ExpectEqual(const Request& got, const Request& want) {
   EXPECT_EQ(got.eviction.interval, want.eviction.interval);
   EXPECT_EQ(got.eviction.sink_tokens, want.eviction.sink_tokens);
   EXPECT_EQ(got.eviction.recent_tokens, want.eviction.recent_tokens);
+  EXPECT_EQ(got.eviction.protect_prompt, want.eviction.protect_prompt);
+  EXPECT_EQ(got.eviction.scope, want.eviction.scope);
+  EXPECT_EQ(got.eviction.timing, want.eviction.timing);
+  ASSERT_EQ(got.pinned.size(), want.pinned.size());
+  for (size_t i = 0; i < want.pinned.size(); ++i) {
+    EXPECT_EQ(got.pinned[i].after_tokens, want.pinned[i].after_tokens);
+    EXPECT_EQ(got.pinned[i].num_slots, want.pinned[i].num_slots);
+    EXPECT_EQ(got.pinned[i].keys, want.pinned[i].keys);
+    EXPECT_EQ(got.pinned[i].values, want.pinned[i].values);
+  }
 }
 
 TEST(StepPlan, EveryFieldComesBack) {
   const StepPlan plan{.step = int64_t(1) << 40,
                       .finished = {3, 1},
                       .admitted = {FullRequest(4), FullRequest(5)},
-                      .items = {{.request_id = 4, .num_tokens = 2, .sample = false, .evict = true},
+                      .items = {{.request_id = 4, .num_tokens = 2, .sample = false, .pinned_block = 1, .evict = true},
                                 {.request_id = 5, .num_tokens = 3, .sample = true, .evict = false}},
                       .stop = true};
   const StepPlan got = ParseStepPlan(Serialise(plan));
@@ -50,6 +71,7 @@ TEST(StepPlan, EveryFieldComesBack) {
     EXPECT_EQ(got.items[i].request_id, plan.items[i].request_id);
     EXPECT_EQ(got.items[i].num_tokens, plan.items[i].num_tokens);
     EXPECT_EQ(got.items[i].sample, plan.items[i].sample);
+    EXPECT_EQ(got.items[i].pinned_block, plan.items[i].pinned_block);
     EXPECT_EQ(got.items[i].evict, plan.items[i].evict);
   }
   EXPECT_TRUE(got.stop);
