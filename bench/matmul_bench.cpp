@@ -3,8 +3,6 @@
 // and JSON lines: the fastest of 40 runs after one warm-up, because other work on the machine only ever adds time, and
 // the median for multiply-adds and bytes of one row.
 //   matmul_bench [threads] [kernels]
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -15,53 +13,12 @@
 #include <fmt/format.h>
 
 #include "base/philox.h"
-#include "base/thread_pool.h"
-#include "compute/backend.h"
+#include "bench/measure.h"
 
-namespace winnow {
+namespace winnow::bench {
 namespace {
 
 constexpr int kRuns = 40;
-constexpr int64_t kBeyondCache = 96 << 20;
-
-struct Seconds {
-  double best, median;
-};
-
-template <class F>
-Seconds Time(F&& f) {
-  std::vector<double> seconds;
-  for (int i = 0; i <= kRuns; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    f();
-    if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return {seconds.front(), seconds[kRuns / 2]};
-}
-
-// GB/s of reading kBeyondCache bytes again and again, all threads: the roof of a product that reads its weights once.
-// The memory comes from the backend, so that it has the huge pages that weights have.
-double ReadBandwidth(Backend& backend, int num_threads) {
-  const Buffer buffer = std::move(backend.Allocate(kBeyondCache).value());
-  const Tensor all = buffer.View(DType::kI64, {kBeyondCache / 8});
-  backend.Fill(all, 1);
-  const auto* words = reinterpret_cast<const uint64_t*>(all.data());
-  ThreadPool pool(num_threads);
-  std::vector<uint64_t> sums(size_t(num_threads) * 8);
-  const Seconds seconds = Time([&] {
-    pool.Run([&](int thread) {
-      uint64_t sum = 0;
-      for (int64_t i = all.dim(0) * thread / num_threads; i < all.dim(0) * (thread + 1) / num_threads; ++i) {
-        sum += words[i];
-      }
-      sums[size_t(thread) * 8] += sum;
-    });
-  });
-  if (std::accumulate(sums.begin(), sums.end(), uint64_t(0)) == 0) std::abort();
-  return double(kBeyondCache) / seconds.best * 1e-9;
-}
-
 constexpr const char* kJson =
     R"({{"format":"{}","outputs":{},"inputs":{},"decode_gb_s":{:.2f},"prefill_gmac_s":{:.2f}}})";
 
@@ -77,7 +34,7 @@ void Measure(Backend& backend, DType dtype, Shape shape, double roof, std::vecto
   std::vector<std::unique_ptr<Weight>> weights;
   do {
     weights.push_back(std::move(backend.Pack(source).value()));
-  } while (shape.outputs > 10000 && weights.front()->bytes() * int64_t(weights.size()) < kBeyondCache);
+  } while (shape.outputs > 10000 && weights.front()->bytes() * int64_t(weights.size()) < BeyondCacheBytes());
   size_t next = 0;
   constexpr int64_t kRows = 64;
   const Buffer x = std::move(backend.Allocate(kRows * shape.inputs * 4).value());
@@ -89,7 +46,7 @@ void Measure(Backend& backend, DType dtype, Shape shape, double roof, std::vecto
     const MatMulTarget target{weights[next++ % weights.size()].get(), y.View(DType::kF32, {rows, shape.outputs})};
     backend.MatMul(x.View(DType::kF32, {rows, shape.inputs}), std::span(&target, 1));
   };
-  const Seconds one = Time([&] { run(1); }), many = Time([&] { run(kRows); });
+  const Seconds one = Time(kRuns, [&] { run(1); }), many = Time(kRuns, [&] { run(kRows); });
   const double gigabytes = double(weights.front()->bytes()) * 1e-9;
   const double multiply_adds = double(kRows * shape.outputs * shape.inputs) * 1e-9;
   const std::string format(Name(dtype));
@@ -105,8 +62,10 @@ int Main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
   auto backend = MakeCpuBackend(threads, argc > 2 ? argv[2] : "auto");
   if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().message().c_str()), 2;
-  const double roof = ReadBandwidth(**backend, threads);
-  std::printf("kernels %s, threads %d, read roof (96 MiB) %.1f GB/s\n", (*backend)->kernels().c_str(), threads, roof);
+  SequentialReader reader(**backend, threads);
+  const double roof = ReadBandwidth(reader);
+  std::printf("kernels %s, threads %d; read roof %.1f GB/s: %s, %ld MiB\n", (*backend)->kernels().c_str(), threads,
+              roof, reader.Describe().c_str(), long(reader.bytes() >> 20));
   std::vector<std::string> json;
   std::printf("format   outputs x inputs  1 row: time, GB/s of weights      64 rows\n");
   for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ6_K, DType::kF16, DType::kF32}) {
@@ -120,8 +79,8 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace winnow
+}  // namespace winnow::bench
 
 int main(int argc, char** argv) {
-  return winnow::Main(argc, argv);
+  return winnow::bench::Main(argc, argv);
 }
