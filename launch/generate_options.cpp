@@ -113,7 +113,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       ->capture_default_str();
   command.add_option("--backend", o->backend, "cpu; for tests: guard, reference, reference-float")
       ->capture_default_str();
-  command.add_option("--cpu-kernels", o->cpu_kernels, "auto, avx2 or plain; the bits are the same")
+  command.add_option("--cpu-kernels", o->cpu_kernels, "auto, avx512, avx2 or plain; the bits are the same")
       ->capture_default_str();
   command.add_flag("--check-ranks", o->check_ranks,
                    "compare all ranks' tokens and cache lengths after every step, and the kept sets that ranks share "

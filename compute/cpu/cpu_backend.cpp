@@ -255,18 +255,8 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(int num_threads, const std::stri
     return InvalidArgument("threads: expected 1 to " + std::to_string(cpu::kMaxThreads) + ", found " +
                            std::to_string(num_threads));
   }
-  struct KernelSet {
-    const char* name;
-    bool runs_here;
-    const cpu::CpuKernels& (*get)();
-  };
-  // The best first.
-  const KernelSet sets[] = {
-      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), cpu::Avx2Kernels},
-      {"plain", true, cpu::PlainKernels},
-  };
   std::string known = "auto";
-  for (const KernelSet& set : sets) {
+  for (const cpu::KernelSet& set : cpu::KernelSets()) {
     if (kernels == set.name && !set.runs_here) {
       return InvalidArgument("kernels: " + kernels + " was asked for, but this CPU does not have it");
     }

@@ -1,9 +1,10 @@
 // The table of CPU kernels: one set per instruction set, chosen once by MakeCpuBackend. Every set gives the same bits,
-// because all are the same templates over 16 logical lanes (lanes_plain.h, lanes_avx2.h).
+// because all are the same templates over 16 logical lanes (lanes_plain.h, lanes_avx2.h, lanes_avx512.h).
 // Kernels work on ranges, hold no state and call no pool: any thread may call them on ranges of its own.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "compute/backend.h"
 #include "compute/cpu/tile.h"
@@ -101,5 +102,15 @@ struct CpuKernels {
 
 const CpuKernels& PlainKernels();
 const CpuKernels& Avx2Kernels();
+const CpuKernels& Avx512Kernels();  // needs F, BW, DQ, VL and VNNI
+
+struct KernelSet {
+  const char* name;
+  bool runs_here;  // on this CPU
+  const CpuKernels& (*get)();
+};
+
+// Every set, the best first.
+std::span<const KernelSet> KernelSets();
 
 }  // namespace winnow::cpu

@@ -10,6 +10,19 @@
 
 namespace winnow::cpu {
 
+// AddRounded for values of any size. A template over the lanes, so that the copy made with AVX-512 has its own name.
+template <class L>
+[[gnu::noinline]] typename L::Int64 AddRoundedScalar(typename L::Int64 sum, typename L::Float x) {
+  float value[16];
+  int64_t total[16];
+  L::Store(value, x);
+  L::Store(total, sum);
+  for (int i = 0; i < 16; ++i) {
+    if (std::fabs(value[i]) < 0x1p63f) total[i] += int64_t(std::nearbyint(value[i]));
+  }
+  return L::LoadInt64(total);
+}
+
 struct Avx2Lanes {
   static constexpr const char* kName = "avx2";
   // Activation rows per pass over the weights: 8 registers of sums, the rest for weights and activations.
@@ -179,8 +192,12 @@ struct Avx2Lanes {
     return {{zero, zero, zero, zero}};
   }
   WINNOW_LANES Int64 AddRounded(Int64 sum, Float x) {
-    if (NotBelow(x, 0x1p51f) != 0) [[unlikely]]
-      return AddRoundedScalar(sum, x);
+    if (NotBelow(x, kVectorRoundingLimit) != 0) [[unlikely]]
+      return AddRoundedScalar<Avx2Lanes>(sum, x);
+    return AddRoundedBelowLimit(sum, x);
+  }
+  static constexpr float kVectorRoundingLimit = 0x1p51f;
+  WINNOW_LANES Int64 AddRoundedBelowLimit(Int64 sum, Float x) {
     // A double below 2^51 plus 1.5 * 2^52 has the rounded integer in the low bits of its fraction.
     const __m256d magic = _mm256_set1_pd(0x1.8p52);
     const __m128 quarter[4] = {_mm256_castps256_ps128(x.a), _mm256_extractf128_ps(x.a, 1), _mm256_castps256_ps128(x.b),
@@ -270,17 +287,6 @@ struct Avx2Lanes {
     const __m256d o = _mm256_castps_pd(_mm256_shuffle_ps(first, second, 0xdd));
     *even = _mm256_castpd_ps(_mm256_permute4x64_pd(e, 0xd8));
     *odd = _mm256_castpd_ps(_mm256_permute4x64_pd(o, 0xd8));
-  }
-  [[gnu::noinline]] static Int64 AddRoundedScalar(Int64 sum, Float x) {
-    alignas(32) float value[16];
-    alignas(32) int64_t total[16];
-    Store(value, x);
-    Store(total, sum);
-    for (int i = 0; i < 16; ++i) {
-      if (std::fabs(value[i]) < 0x1p63f) total[i] += int64_t(std::nearbyint(value[i]));
-    }
-    for (int i = 0; i < 4; ++i) sum.v[i] = LoadRegister(total + 4 * i);
-    return sum;
   }
 
 #undef WINNOW_LANES

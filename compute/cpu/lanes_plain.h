@@ -1,5 +1,5 @@
 // The 16 logical lanes as arrays and plain loops: the meaning of every operation that the kernels use, on any machine.
-// lanes_avx2.h has the same names and the same bits.
+// lanes_avx2.h and lanes_avx512.h have the same names and the same bits.
 #pragma once
 
 #include <bit>

@@ -65,7 +65,7 @@ class CommandLine(ErrorCase):
     def test_unknown_choices_are_refused_with_the_known_ones(self):
         self.refuse(["exact", "fast", "quick"], "--numerics", "quick", np=(None, 2))
         self.refuse(["cpu", "guard", "reference", "tpu"], "--backend", "tpu", np=(None, 2))
-        self.refuse(["auto", "avx2", "plain", "sse"], "--cpu-kernels", "sse", np=(None, 2))
+        self.refuse(["auto", "avx512", "avx2", "plain", "sse"], "--cpu-kernels", "sse", np=(None, 2))
         self.refuse(["bf16", "f32", "q8"], "--kv-cache-dtype", "q8")
         self.refuse(["scope", "head", "layer", "sequence", "token"], "--kv-scope", "token", np=(None, 2))
 

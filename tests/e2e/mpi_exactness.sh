@@ -31,7 +31,14 @@ compare "2 ranks" -np 2 "$program" "$model" 1 auto
 compare "3 ranks" -np 3 "$program" "$model" 1 auto
 compare "1 rank, 3 threads, chunks of 7" -np 1 "$program" "$model" 3 auto 7
 compare "2 ranks, 2 threads" -np 2 "$program" "$model" 2 auto
-compare "an avx2 rank and a plain rank" -np 1 "$program" "$model" 1 avx2 : -np 1 "$program" "$model" 1 plain
+# Every two neighbours in the list of kernels that this CPU runs: avx512 beside avx2, avx2 beside plain.
+mapfile -t kernels < <("$program" kernels)
+[[ ${#kernels[@]} -ge 2 ]] || { echo "FAIL: expected two kernel sets or more, found: ${kernels[*]}"; exit 1; }
+echo "kernels of this CPU: ${kernels[*]}"
+for ((i = 0; i + 1 < ${#kernels[@]}; ++i)); do
+  compare "a rank with ${kernels[i]} and one with ${kernels[i + 1]}" \
+    -np 1 "$program" "$model" 1 "${kernels[i]}" : -np 1 "$program" "$model" 1 "${kernels[i + 1]}"
+done
 if [[ "$model" == tiny ]]; then
   compare "3 ranks, 2 threads, chunks of 1" -np 3 "$program" "$model" 2 auto 1
   compare "2 ranks, 3 threads, chunks of 64" -np 2 "$program" "$model" 3 auto 64

@@ -1,10 +1,12 @@
 // mpi_exactness tiny|FILE [THREADS [KERNELS [CHUNK]]]: a fixed set of requests on the ranks of this job. Rank 0 prints
 // one line a request, which is equal exactly when every logit, token, log-probability and kept set is (Describe in
 // tests/support/group_run.h). mpi_exactness.sh compares the lines of several jobs.
+// mpi_exactness kernels: the kernel sets that this CPU runs, one a line, the best first.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "compute/cpu/kernels.h"
 #include "tests/e2e/requests.h"
 #include "tests/support/group_run.h"
 #include "tests/support/tiny_model.h"
@@ -31,6 +33,12 @@ std::vector<Request> LongRequests(int32_t vocab_size) {
 }
 
 int Main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "kernels") {
+    for (const cpu::KernelSet& set : cpu::KernelSets()) {
+      if (set.runs_here) std::printf("%s\n", set.name);
+    }
+    return 0;
+  }
   auto communicator = MakeMpiCommunicator(&argc, &argv);
   if (!communicator.ok() || argc < 2) return 2;
   const std::string model = argv[1];
