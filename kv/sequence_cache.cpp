@@ -9,13 +9,6 @@
 #include "base/hash.h"
 
 namespace winnow {
-namespace {
-
-int64_t PagesFor(int64_t slots) {
-  return (slots + kPageSlots - 1) / kPageSlots;
-}
-
-}  // namespace
 
 SequenceCache::SequenceCache(PagePool& pool, int64_t num_layers, int64_t num_kv_heads, int64_t first_kv_head)
     : pool_(&pool),
@@ -62,7 +55,7 @@ int64_t SequenceCache::num_pages() const {
 int64_t SequenceCache::PagesNeeded(int64_t num_tokens) const {
   int64_t needed = 0;
   for (const HeadCache& head : heads_) {
-    needed += std::max<int64_t>(0, PagesFor(head.length() + num_tokens) - int64_t(head.pages.size()));
+    needed += std::max<int64_t>(0, PagesForSlots(head.length() + num_tokens) - int64_t(head.pages.size()));
   }
   return needed;
 }
@@ -75,7 +68,7 @@ Status SequenceCache::Reserve(int64_t num_tokens) {
                        ", free " + std::to_string(pool_->num_free()) + " of " + std::to_string(pool_->num_pages()));
   }
   for (HeadCache& head : heads_) {
-    const int64_t wanted = PagesFor(head.length() + num_tokens);
+    const int64_t wanted = PagesForSlots(head.length() + num_tokens);
     while (int64_t(head.pages.size()) < wanted) head.pages.push_back(pool_->Take());
   }
   return OkStatus();
@@ -90,7 +83,7 @@ void SequenceCache::AppendSlots(int64_t num_slots) {
   const int64_t position = next_position();
   WINNOW_CHECK(num_slots >= 0 && position + num_slots <= std::numeric_limits<int32_t>::max());
   for (HeadCache& head : heads_) {
-    WINNOW_CHECK(PagesFor(head.length() + num_slots) <= int64_t(head.pages.size()));
+    WINNOW_CHECK(PagesForSlots(head.length() + num_slots) <= int64_t(head.pages.size()));
     for (int64_t i = 0; i < num_slots; ++i) head.positions.push_back(int32_t(position + i));
   }
 }
@@ -204,7 +197,7 @@ uint64_t SequenceCache::KeptHash() const {
 
 void SequenceCache::GiveUnusedPages(size_t index) {
   HeadCache& head = heads_[index];
-  const size_t used = size_t(PagesFor(head.length()));
+  const size_t used = size_t(PagesForSlots(head.length()));
   while (head.pages.size() > used) {
     pool_->Give(head.pages.back());
     head.pages.pop_back();

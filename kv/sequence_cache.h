@@ -13,6 +13,8 @@
 
 namespace winnow {
 
+struct SequenceSnapshot;
+
 struct HeadCache {
   std::vector<int32_t> pages;      // page of slots 16 i .. 16 i + 15
   std::vector<int32_t> positions;  // [length] absolute position of each slot, ascending
@@ -78,6 +80,12 @@ class SequenceCache {
   // Sets it to 0 (the next observation window begins).
   void ClearMass();
 
+  // Everything that makes this cache (kv/snapshot.h), with or without the mass; with it, the pool must have mass.
+  SequenceSnapshot TakeSnapshot(bool with_mass) const;
+  // Makes this empty cache what the snapshot says of its heads, all of which the snapshot holds. Layers, head size and
+  // dtype must be the pool's. OutOfMemory if the pages do not suffice: the cache is then still empty.
+  Status Restore(const SequenceSnapshot& snapshot);
+
   // Gives every page back. The cache is then as new: empty, all counters 0 (a replay starts from there).
   void Release();
 
@@ -87,6 +95,7 @@ class SequenceCache {
 
  private:
   void AppendSlots(int64_t num_slots);
+  static int64_t PagesForSlots(int64_t slots) { return (slots + kPageSlots - 1) / kPageSlots; }
   // Returns the pages beyond the length of the head at `index` of heads_.
   void GiveUnusedPages(size_t index);
 
