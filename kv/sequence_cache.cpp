@@ -104,6 +104,8 @@ void SequenceCache::Rollback(int64_t num_tokens) {
   WINNOW_CHECK(num_tokens >= 0 && num_tokens <= tokens_seen_);
   tokens_seen_ -= num_tokens;
   const int64_t position = next_position();
+  // Pinned slots behind the new end would stay in the books and go from the heads.
+  WINNOW_CHECK(num_tokens == 0 || pinned_positions_.empty() || pinned_positions_.back() < position);
   // Backwards, the reverse of Reserve: the pool's stack of free pages is then as it was before.
   for (size_t index = heads_.size(); index-- > 0;) {
     HeadCache& head = heads_[index];

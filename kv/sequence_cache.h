@@ -65,7 +65,8 @@ class SequenceCache {
   // [layer][local head][num_slots][head_dim], as they are stored (keys rotated). Pages must be reserved.
   void AppendPinned(int64_t num_slots, std::span<const float> keys, std::span<const float> values);
   // Takes back the last num_tokens appended text tokens and the pages they alone held (probe passes, failed steps),
-  // also pages reserved and not used. All heads must still hold those tokens: an eviction cannot be taken back.
+  // also pages reserved and not used. All heads must still hold those tokens, and no pinned slot may stand among or
+  // behind them: neither an eviction nor a pinned block can be taken back.
   void Rollback(int64_t num_tokens);
 
   // Keeps exactly the planned slots, moves them together on the backend and returns emptied pages to the pool. Counts

@@ -159,6 +159,12 @@ std::vector<float> RunEveryOp(Backend& backend) {
   backend.Compact({moves, pages, kv, mass});
   backend.Attention(observed);
   backend.ZeroRows(mass, tensors.Ints({1}, {0}));
+  const Tensor list = tensors.Ints({2}, {18, 3}), rows = tensors.Floats({2, 16}, RandomFloats(6, 32));
+  const Tensor keys = tensors.Empty(DType::kF32, {2, 16}), values = tensors.Empty(DType::kF32, {2, 16});
+  backend.WriteSlots({list, rows, rows, pages, kv, mass, tensors.Put<int64_t>(DType::kI64, {2}, {5, 6})});
+  backend.ReadSlots({list, keys, values, pages, kv});
+  collect(keys);
+  collect(values);
   for (int64_t steps : tensors.Get<int64_t>(mass)) all.push_back(float(steps));
   backend.GatherRows(x, tensors.Ints({1}, {1}), y.Rows(0, 1));
   collect(y);

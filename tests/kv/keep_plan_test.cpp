@@ -106,6 +106,67 @@ TEST(SelectKept, MeetsTheBudgetExactlyAndAgreesWithAFullSort) {
   }
 }
 
+// Positions 0..9, of which some are no text; 2 sinks and 3 recent tokens of the text.
+std::vector<uint8_t> ProtectedOf10(const std::vector<int32_t>& pinned) {
+  return ProtectedSlots(Positions(10), {.sink_tokens = 2, .recent_tokens = 3, .pinned_positions = pinned});
+}
+
+TEST(ProtectedSlots, PinnedSlotsAreProtectedWhereverTheyAre) {
+  EXPECT_THAT(ProtectedOf10({}), ElementsAre(1, 1, 0, 0, 0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(ProtectedOf10({4, 5}), ElementsAre(1, 1, 0, 0, 1, 1, 0, 1, 1, 1));
+}
+
+TEST(ProtectedSlots, PinnedSlotsInOrBehindTheRecentTokensAreNotCountedAmongThem) {
+  EXPECT_THAT(ProtectedOf10({8}), ElementsAre(1, 1, 0, 0, 0, 0, 1, 1, 1, 1));
+  EXPECT_THAT(ProtectedOf10({8, 9}), ElementsAre(1, 1, 0, 0, 0, 1, 1, 1, 1, 1));
+  EXPECT_THAT(ProtectedOf10({6}), ElementsAre(1, 1, 0, 0, 0, 0, 1, 1, 1, 1));
+}
+
+TEST(ProtectedSlots, TheFirstTokensOfTheTextAreCountedWithoutPinnedSlots) {
+  // A block at the very front, and one between the two sinks.
+  EXPECT_THAT(ProtectedOf10({0, 1}), ElementsAre(1, 1, 1, 1, 0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(ProtectedOf10({1, 2, 3}), ElementsAre(1, 1, 1, 1, 1, 0, 0, 1, 1, 1));
+}
+
+TEST(ProtectedSlots, TokensThatAreGoneStillCountAmongTheFirst) {
+  // Tokens 1 and 2 of the text (positions 1 and 4) were evicted; 2 and 3 are pinned. The slot at position 5 is token 3.
+  const std::vector<int32_t> positions = {0, 2, 3, 5, 6, 7}, pinned = {2, 3};
+  EXPECT_THAT(ProtectedSlots(positions, {.sink_tokens = 3, .recent_tokens = 1, .pinned_positions = pinned}),
+              ElementsAre(1, 1, 1, 0, 0, 1));
+  EXPECT_THAT(ProtectedSlots(positions, {.sink_tokens = 4, .recent_tokens = 1, .pinned_positions = pinned}),
+              ElementsAre(1, 1, 1, 1, 0, 1));
+}
+
+TEST(RecentBegin, CountsTokensOfTheTextFromTheEnd) {
+  const auto begin = [](int64_t recent, const std::vector<int32_t>& pinned) {
+    return RecentBegin(Positions(10), {.recent_tokens = recent, .pinned_positions = pinned});
+  };
+  EXPECT_EQ(begin(0, {}), 10);
+  EXPECT_EQ(begin(3, {}), 7);
+  EXPECT_EQ(begin(10, {}), 0);
+  EXPECT_EQ(begin(11, {}), 0);
+  EXPECT_EQ(begin(3, {0, 1}), 7);        // before the window
+  EXPECT_EQ(begin(3, {8}), 6);           // inside
+  EXPECT_EQ(begin(3, {9}), 6);           // behind
+  EXPECT_EQ(begin(3, {6, 7, 8, 9}), 3);  // a window of text before a block
+  EXPECT_EQ(begin(0, {9}), 10);          // no window: nothing before the pinned slot begins one
+  EXPECT_EQ(begin(9, {0, 9}), 0);
+}
+
+TEST(SelectKept, PinnedSlotsCountAgainstTheBudgetAndAreNeverCandidates) {
+  // The lowest scores, NaN too: they stay. 2 pinned + 1 sink + 1 recent leave 1 of 5 to the best other slot.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> scores = {0, 1, nan, -9, 7, 6, 5, 0};
+  const std::vector<int32_t> pinned = {2, 3};
+  EXPECT_THAT(Select(scores, 5, {.sink_tokens = 1, .recent_tokens = 1, .pinned_positions = pinned}),
+              ElementsAre(0, 2, 3, 4, 7));
+}
+
+TEST(SelectKeptDeathTest, PinnedSlotsBeyondTheBudgetEndTheProgram) {
+  const std::vector<int32_t> pinned = {1, 2, 3};
+  EXPECT_DEATH(Select({1, 2, 3, 4, 5}, 2, {.pinned_positions = pinned}), "check failed");
+}
+
 TEST(SelectKeptDeathTest, EndsTheProgramOnNaNAndOnABudgetBelowTheProtectedSlots) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_DEATH(Select({1, nan, 3}, 2, {}), "check failed");

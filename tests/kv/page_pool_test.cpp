@@ -104,6 +104,69 @@ TEST(PagePool, MovesMoreSlotsThanOneListHolds) {
   for (int64_t slot = 0; slot + 1 < kSlots; ++slot) ASSERT_EQ(after.Slot(slot), Stamp(kSmall, 1, 0, 0, slot + 1));
 }
 
+// 5000 slots are two calls of 4096; they name pages in no order.
+TEST(PagePool, ReadsAndWritesMoreSlotsThanOneCallTakes) {
+  const auto backend = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+  constexpr KvLayout kSmall{.head_dim = 16, .dtype = DType::kF32};
+  constexpr int64_t kSlots = 5008, kWritten = 5000;
+  const auto pool = PagePool::Make(*backend, kSmall, kSlots / kPageSlots, /*with_mass=*/true).value();
+  std::vector<int32_t> slots;
+  for (int64_t i = 0; i < kWritten; ++i) slots.push_back(int32_t(i * 2503 % kSlots));  // 2503 and 5008 share no factor
+  std::vector<float> keys, values;
+  for (int64_t i = 0; i < kWritten * 16; ++i) {
+    keys.push_back(float(i));
+    values.push_back(float(-i));
+  }
+  std::vector<int64_t> mass(static_cast<size_t>(kWritten));
+  for (size_t i = 0; i < mass.size(); ++i) mass[i] = int64_t(i) << 33;
+  pool->WriteSlots(slots, keys, values, mass);
+  std::vector<float> got_keys(keys.size()), got_values(values.size());
+  pool->ReadSlots(slots, got_keys, got_values);
+  EXPECT_EQ(got_keys, keys);
+  EXPECT_EQ(got_values, values);
+  std::fill(got_values.begin(), got_values.end(), 7.0f);
+  pool->ReadSlots(slots, {}, got_values);
+  EXPECT_EQ(got_values, values);
+  const std::vector<int64_t> page_mass = pool->ReadMass(std::vector<int32_t>{0});
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i] < kPageSlots) {
+      EXPECT_EQ(page_mass[size_t(slots[i])], mass[i]);
+    }
+  }
+  pool->WriteSlots(slots, keys, values);
+  EXPECT_EQ(pool->ReadMass(std::vector<int32_t>{0}), std::vector<int64_t>(kPageSlots, 0));
+}
+
+TEST(PagePool, SlotsThatWereNotWrittenKeepTheirBytes) {
+  const auto backend = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+  const auto pool = MakePool(*backend, 4, kLayout);
+  PoolImage before(*pool);
+  for (int64_t slot = 0; slot < 4 * kPageSlots; ++slot) before.SetSlot(slot, Stamp(kLayout, 3, 0, 0, slot));
+  before.Upload();
+  const std::vector<float> ones(3 * 32, 1.0f);
+  const std::vector<int32_t> slots = {0, 17, 63};
+  pool->WriteSlots(slots, ones, ones);
+  PoolImage after(*pool);
+  for (int64_t slot = 0; slot < 4 * kPageSlots; ++slot) {
+    const bool is_written = slot == 0 || slot == 17 || slot == 63;
+    EXPECT_EQ(after.Slot(slot) == Stamp(kLayout, 3, 0, 0, slot), !is_written) << slot;
+  }
+  pool->WriteSlots({}, {}, {});
+  pool->ReadSlots({}, {}, {});
+}
+
+TEST(PagePoolDeathTest, SlotsAndRowsMustMatch) {
+  const auto backend = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+  const auto pool = MakePool(*backend, 1, kLayout);
+  const std::vector<float> two(2 * 32, 0.0f);
+  std::vector<float> one(32);
+  const std::vector<int32_t> slots = {0, 1};
+  const std::vector<int64_t> mass = {1, 2};
+  EXPECT_DEATH(pool->ReadSlots(slots, one, {}), "check failed");
+  EXPECT_DEATH(pool->WriteSlots(slots, two, one), "check failed");
+  EXPECT_DEATH(pool->WriteSlots(slots, two, two, mass), "check failed");  // this pool has none
+}
+
 TEST(PagePoolDeathTest, EndsTheProgramOnAPageGivenBackTwiceOrNeverTaken) {
   FakeBackend backend;
   const auto pool = MakePool(backend, 2, kLayout);

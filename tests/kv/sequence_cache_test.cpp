@@ -230,6 +230,114 @@ TEST(SequenceCache, HashTellsLayersHeadsAndPositionsApart) {
   EXPECT_NE(hash_of({{}, {1}, {}, {}}), hash_of({{}, {}, {1}, {}}));
 }
 
+// Keys (or values) of a pinned block: a number by layer, global head, slot and dimension, exact in bf16.
+std::vector<float> PinnedFloats(const SequenceCache& cache, int64_t num_slots, float first) {
+  std::vector<float> floats;
+  for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
+    for (int64_t h = 0; h < cache.num_kv_heads(); ++h) {
+      for (int64_t slot = 0; slot < num_slots; ++slot) {
+        const int64_t number = (layer * 4 + cache.first_kv_head() + h) * 8 + slot;  // 4 heads, 8 slots at most
+        for (int64_t dim = 0; dim < cache.head_dim(); ++dim) floats.push_back(first * float(number + dim));
+      }
+    }
+  }
+  return floats;
+}
+
+class PinnedSlots : public testing::Test {
+ protected:
+  void Pin(SequenceCache& cache, int64_t num_slots) {
+    ASSERT_TRUE(cache.Reserve(num_slots).ok());
+    cache.AppendPinned(num_slots, PinnedFloats(cache, num_slots, 1), PinnedFloats(cache, num_slots, -1));
+  }
+  // The keys that the slots at the end of every head hold.
+  void ExpectPinnedKeys(const SequenceCache& cache, int64_t first_slot, int64_t num_slots) {
+    const std::vector<float> expected = PinnedFloats(cache, num_slots, 1);
+    const size_t block = size_t(num_slots * cache.head_dim());
+    for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
+      for (int64_t h = 0; h < cache.num_kv_heads(); ++h) {
+        const std::vector<float> keys = cache.ReadKeys(layer, h);
+        const auto at = keys.begin() + first_slot * cache.head_dim();
+        const auto want = expected.begin() + int64_t(block) * (layer * cache.num_kv_heads() + h);
+        EXPECT_TRUE(std::equal(want, want + int64_t(block), at)) << layer << " " << h;
+      }
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+  std::unique_ptr<PagePool> pool_ = PagePool::Make(*backend_, kLayout, 60, /*with_mass=*/true).value();
+};
+
+TEST_F(PinnedSlots, OwnPositionsButAreNoTokens) {
+  SequenceCache cache(*pool_, 2, 2, 1);
+  ReserveAndAppend(cache, 5);
+  Pin(cache, 8);
+  EXPECT_EQ(cache.tokens_seen(), 5);
+  EXPECT_EQ(cache.next_position(), 13);
+  EXPECT_THAT(cache.pinned_positions(), ElementsAre(5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_EQ(cache.entries(), 13 * 4);
+  EXPECT_EQ(cache.pinned_entries(), 8 * 4);
+  ReserveAndAppend(cache, 2);
+  EXPECT_EQ(cache.tokens_seen(), 7);
+  EXPECT_THAT(std::vector(cache.head(1, 1).positions.end() - 3, cache.head(1, 1).positions.end()),
+              ElementsAre(12, 13, 14));
+  ExpectPinnedKeys(cache, 5, 8);
+}
+
+TEST_F(PinnedSlots, MoveInACompactionWithTheirKeys) {
+  SequenceCache cache(*pool_, 2, 2, 0);
+  ReserveAndAppend(cache, 20);
+  Pin(cache, 4);
+  ReserveAndAppend(cache, 4);
+  const std::vector<int32_t> kept = {0, 3, 20, 21, 22, 23, 27};
+  cache.Compact({.kept = std::vector<std::vector<int32_t>>(4, kept)});
+  EXPECT_EQ(cache.head(0, 1).positions, kept);
+  ExpectPinnedKeys(cache, 2, 4);
+  EXPECT_EQ(cache.pinned_entries(), 4 * 4);
+  EXPECT_EQ(cache.next_position(), 28);
+}
+
+TEST_F(PinnedSlots, StartWithoutMass) {
+  {
+    SequenceCache other(*pool_, 1, 1, 0);  // leaves mass behind in the pages that are used next
+    ReserveAndAppend(other, 16);
+    const std::vector<int64_t> mass(size_t(pool_->num_pages() * kPageSlots), 9);
+    backend_->CopyToDevice(pool_->mass(), std::as_bytes(std::span(mass)));
+  }
+  SequenceCache cache(*pool_, 1, 1, 0);
+  Pin(cache, 8);
+  EXPECT_EQ(cache.ReadMass()[0], std::vector<int64_t>(8, 0));
+}
+
+TEST_F(PinnedSlots, ARollbackTakesTextBehindThemAndStopsAtThem) {
+  SequenceCache cache(*pool_, 2, 2, 0);
+  ReserveAndAppend(cache, 10);
+  Pin(cache, 8);
+  const std::vector<int32_t> pages = cache.head(1, 1).pages;
+  ReserveAndAppend(cache, 20);
+  cache.Rollback(20);
+  EXPECT_EQ(cache.tokens_seen(), 10);
+  EXPECT_EQ(cache.next_position(), 18);
+  EXPECT_EQ(cache.head(1, 1).length(), 18);
+  EXPECT_EQ(cache.head(1, 1).pages, pages);
+  ExpectPinnedKeys(cache, 10, 8);
+  ReserveAndAppend(cache, 3);
+  EXPECT_DEATH(cache.Rollback(4), "check failed");  // the fourth token from the end stands before the block
+}
+
+TEST_F(PinnedSlots, AreForgottenByARelease) {
+  SequenceCache cache(*pool_, 2, 2, 0);
+  ReserveAndAppend(cache, 3);
+  Pin(cache, 8);
+  SequenceCache moved(std::move(cache));
+  EXPECT_EQ(moved.next_position(), 11);
+  EXPECT_EQ(moved.pinned_entries(), 32);
+  moved.Release();
+  EXPECT_EQ(moved.next_position(), 0);
+  EXPECT_TRUE(moved.pinned_positions().empty());
+  EXPECT_EQ(pool_->num_used(), 0);
+}
+
 TEST(SequenceCacheDeathTest, EndsTheProgramOnMisuse) {
   FakeBackend backend;
   const auto pool = MakePool(backend, 8, kLayout);

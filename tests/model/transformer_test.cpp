@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <limits>
 #include <numeric>
 
 #include "kv/page_pool.h"
@@ -24,7 +25,7 @@ class Pass {
     const KvLayout layout{model.config.head_dim, DType::kBF16};
     const ShardPlan plan = MakeShardPlan(ShardDimsOf(model.config), communicator.size()).value();
     ModelWeights weights = LoadWeights(model.file, model.config, plan, communicator.rank(), *backend_, nullptr).value();
-    pool_ = PagePool::Make(*backend_, layout, 100).value();
+    pool_ = PagePool::Make(*backend_, layout, 100, /*with_mass=*/true).value();
     transformer_ = std::make_unique<Transformer>(model.config, plan, std::move(weights), layout, numerics, *backend_,
                                                  communicator);
     const Range heads = transformer_->kv_heads();
@@ -32,28 +33,76 @@ class Pass {
     batch_ = std::make_unique<KvBatch>(*backend_);
   }
 
+  // What a step may ask for beside tokens and logits.
+  struct Options {
+    bool stop_after_kv = false, observe = false;
+    std::vector<float> embeddings = {};
+    std::vector<const Adapter*> adapters = {};
+  };
+
   // Bits of the logits [wanted][local vocabulary].
   std::vector<uint32_t> Feed(const std::vector<int32_t>& tokens, const std::vector<int32_t>& logit_rows) {
-    std::vector<int64_t> positions(tokens.size());
-    std::iota(positions.begin(), positions.end(), cache_->tokens_seen());
-    EXPECT_TRUE(cache_->Reserve(int64_t(tokens.size())).ok());
-    cache_->Append(int64_t(tokens.size()));
-    const KvBatchItem item{cache_.get(), int64_t(tokens.size())};
-    EXPECT_TRUE(batch_->Build({&item, 1}).ok());
+    return Feed(tokens, logit_rows, Options());
+  }
+  std::vector<uint32_t> Feed(const std::vector<int32_t>& tokens, const std::vector<int32_t>& logit_rows,
+                             const Options& options) {
     ForwardResult result;
-    const Status status = transformer_->Forward({.token_ids = tokens,
-                                                 .positions = positions,
-                                                 .logit_rows = logit_rows,
-                                                 .kv = batch_.get(),
-                                                 .pages = pool_->pages()},
-                                                &result);
+    const Status status = Forward(tokens, logit_rows, options, &result);
     EXPECT_TRUE(status.ok()) << status.message();
     std::vector<uint32_t> bits;
     for (float logit : result.logits) bits.push_back(std::bit_cast<uint32_t>(logit));
     return bits;
   }
+  Status Forward(const std::vector<int32_t>& tokens, const std::vector<int32_t>& logit_rows, const Options& options,
+                 ForwardResult* result) {
+    std::vector<int64_t> positions(tokens.size());
+    std::iota(positions.begin(), positions.end(), cache_->next_position());
+    EXPECT_TRUE(cache_->Reserve(int64_t(tokens.size())).ok());
+    cache_->Append(int64_t(tokens.size()));
+    const KvBatchItem item{cache_.get(), int64_t(tokens.size())};
+    EXPECT_TRUE(batch_->Build({&item, 1}).ok());
+    const std::vector<int32_t> observe(tokens.size(), 1);
+    return transformer_->Forward(
+        {.token_ids = tokens,
+         .positions = positions,
+         .logit_rows = logit_rows,
+         .kv = batch_.get(),
+         .pages = pool_->pages(),
+         .observe = options.observe ? std::span<const int32_t>(observe) : std::span<const int32_t>(),
+         .mass = pool_->mass(),
+         .embeddings = options.embeddings,
+         .adapters = options.adapters,
+         .stop_after_kv = options.stop_after_kv},
+        result);
+  }
+
+  // Keys and values of every head, [layer][local head][slot][head_dim]; then the mass.
+  std::vector<float> Cached() {
+    std::vector<float> all;
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      for (int64_t h = 0; h < cache_->num_kv_heads(); ++h) {
+        const HeadCache& head = cache_->head(layer, h);
+        std::vector<int32_t> slots;
+        for (int64_t slot = 0; slot < head.length(); ++slot) slots.push_back(head.PhysicalSlot(slot));
+        std::vector<float> keys(slots.size() * size_t(cache_->head_dim())), values(keys.size());
+        pool_->ReadSlots(slots, keys, values);
+        all.insert(all.end(), keys.begin(), keys.end());
+        all.insert(all.end(), values.begin(), values.end());
+      }
+    }
+    return all;
+  }
+  // Every byte of the pool.
+  std::vector<std::byte> PoolBytes() {
+    std::vector<std::byte> bytes(size_t(pool_->pages().bytes()));
+    backend_->CopyToHost(bytes, pool_->pages());
+    return bytes;
+  }
 
   Transformer& transformer() { return *transformer_; }
+  Backend& backend() { return *backend_; }
+  SequenceCache& cache() { return *cache_; }
+  PagePool& pool() { return *pool_; }
 
  private:
   std::unique_ptr<Backend> backend_;
@@ -168,6 +217,151 @@ TEST_F(TransformerTest, FastNumericsAgreeWithExactOnesToRoundingAndSendHalf) {
   ASSERT_FALSE(exact.empty());
   // Logits of a few units; the int8 steps of activations can turn one rounding into a step of 1 %.
   for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(fast[i], exact[i], 0.3) << i;
+}
+
+// The embedding rows of tokens, as the model's own table gives them.
+std::vector<float> EmbeddingsOf(const TinyModel& model, const std::vector<int32_t>& tokens) {
+  const auto backend = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+  const ShardPlan plan = MakeShardPlan(ShardDimsOf(model.config), 1).value();
+  const ModelWeights weights = LoadWeights(model.file, model.config, plan, 0, *backend, nullptr).value();
+  const int64_t rows = int64_t(tokens.size());
+  const Buffer ids = std::move(backend->Allocate(4 * rows).value());
+  const Buffer out = std::move(backend->Allocate(4 * rows * kHidden).value());
+  backend->CopyToDevice(ids.View(DType::kI32, {rows}), std::as_bytes(std::span(tokens)));
+  backend->Embed(*weights.embedding, 0, ids.View(DType::kI32, {rows}), out.View(DType::kF32, {rows, kHidden}));
+  std::vector<float> embeddings(size_t(rows * kHidden));
+  backend->CopyToHost(std::as_writable_bytes(std::span(embeddings)), out.View(DType::kF32, {rows, kHidden}));
+  return embeddings;
+}
+
+TEST_F(TransformerTest, EmbeddingRowsOfTokensGiveTheBitsOfTheTokensAlsoMixedWithThem) {
+  const auto tokens = Text(14);
+  const std::vector<int32_t> wanted = {0, 6, 13};
+  Pass by_token(model_, Numerics::kExact, *local_);
+  const auto expected = by_token.Feed(tokens, wanted);
+  for (int32_t stride : {1, 2, 5}) {  // every, every second, every fifth row as an embedding
+    std::vector<int32_t> ids = tokens, as_embedding;
+    for (size_t row = 0; row < ids.size(); row += size_t(stride)) {
+      as_embedding.push_back(ids[row]);
+      ids[row] = ForwardBatch::kEmbedding;
+    }
+    const Pass::Options options{.embeddings = EmbeddingsOf(model_, as_embedding)};
+    Pass pass(model_, Numerics::kExact, *local_);
+    EXPECT_EQ(pass.Feed(ids, wanted, options), expected) << stride;
+    EXPECT_EQ(pass.Cached(), by_token.Cached()) << stride;
+    // Ranks hold different vocabulary rows; a given row is the same on all of them.
+    RunThreadRanks(3, [&](Communicator& communicator) {
+      Pass part(model_, Numerics::kExact, communicator);
+      const auto bits = part.Feed(ids, {13}, options);
+      const Range rows = part.transformer().vocab_rows();
+      EXPECT_TRUE(std::equal(bits.begin(), bits.end(), expected.begin() + 2 * model_.config.vocab_size + rows.begin));
+    });
+  }
+}
+
+TEST_F(TransformerTest, AnEmbeddingThatIsNoTokensGoesItsOwnWay) {
+  const auto tokens = Text(5);
+  std::vector<int32_t> ids = tokens;
+  ids[2] = ForwardBatch::kEmbedding;
+  Pass::Options options{.embeddings = EmbeddingsOf(model_, {tokens[2]})};
+  options.embeddings[7] += 0.5f;
+  Pass pass(model_, Numerics::kExact, *local_);
+  const auto bits = pass.Feed(ids, {1, 4}, options);
+  const auto expected = FeedWhole(tokens, {1, 4});
+  const int64_t vocab = model_.config.vocab_size;
+  EXPECT_TRUE(std::equal(bits.begin(), bits.begin() + vocab, expected.begin())) << "rows before it see nothing of it";
+  EXPECT_FALSE(std::equal(bits.begin() + vocab, bits.end(), expected.begin() + vocab));
+}
+
+using TransformerDeathTest = TransformerTest;
+
+TEST_F(TransformerDeathTest, TooFewOrTooManyEmbeddingRowsEndTheProgram) {
+  Pass pass(model_, Numerics::kExact, *local_);
+  const std::vector<int32_t> ids = {3, ForwardBatch::kEmbedding};
+  EXPECT_DEATH(pass.Feed(ids, {1}), "check failed");
+  EXPECT_DEATH(pass.Feed(ids, {1}, {.embeddings = std::vector<float>(2 * kHidden, 0.0f)}), "check failed");
+  EXPECT_DEATH(pass.Feed({1, 2}, {1}, {.stop_after_kv = true}), "check failed");  // no logits come from such a pass
+}
+
+TEST_F(TransformerTest, StoppingAfterTheKeysWritesTheCacheOfAFullPass) {
+  for (int num_ranks : {1, 3}) {
+    RunThreadRanks(num_ranks, [&](Communicator& communicator) {
+      Pass full(model_, Numerics::kExact, communicator), stopped(model_, Numerics::kExact, communicator);
+      full.Feed(Text(20), {});
+      const CollectiveCounters before = communicator.counters();
+      const int64_t flops = stopped.backend().work().matmul_flops;
+      stopped.Feed(Text(20), {}, {.stop_after_kv = true});
+      EXPECT_EQ(stopped.Cached(), full.Cached());
+      EXPECT_EQ(stopped.PoolBytes(), full.PoolBytes()) << "slots of nobody were written";
+      // The last layer's attention, output and FFN are not computed.
+      EXPECT_LT(stopped.backend().work().matmul_flops - flops, full.backend().work().matmul_flops);
+      if (num_ranks > 1) {
+        EXPECT_EQ(communicator.counters().calls - before.calls, 1 + 2 * (kLayers - 1));
+      }
+      const std::vector<int32_t> next = {9, 8};
+      EXPECT_EQ(stopped.Feed(next, {1}), full.Feed(next, {1}));
+    });
+  }
+}
+
+TEST_F(TransformerTest, StoppingAfterTheKeysTellsOfRowsThatAreNotFinite) {
+  Pass pass(model_, Numerics::kExact, *local_);
+  std::vector<float> embeddings(size_t(kHidden), 0.25f);
+  embeddings[1] = std::numeric_limits<float>::quiet_NaN();
+  ForwardResult result;
+  ASSERT_TRUE(
+      pass.Forward({4, ForwardBatch::kEmbedding, 5}, {}, {.stop_after_kv = true, .embeddings = embeddings}, &result)
+          .ok());
+  // The row itself; the one behind it has met its keys in the first layer's attention.
+  EXPECT_EQ(result.not_finite, (std::vector<int32_t>{0, 1, 1}));
+  EXPECT_TRUE(result.logits.empty());
+}
+
+TEST_F(TransformerTest, RowsWithAnAdapterAreRefusedAndNoneIsFine) {
+  Pass pass(model_, Numerics::kExact, *local_);
+  EXPECT_EQ(pass.Feed({1, 2}, {1}, {.adapters = {nullptr, nullptr}}), FeedWhole({1, 2}, {1}));
+  ForwardResult result;
+  const int somewhere = 0;
+  const auto* adapter = reinterpret_cast<const Adapter*>(&somewhere);
+  const Status status = pass.Forward({1, 2}, {1}, {.adapters = {nullptr, adapter}}, &result);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("adapter"), std::string::npos);
+}
+
+// A probe pass asks the cache something without leaving a trace: rows are appended, run with statistics off, and rolled
+// back. What follows must be bit-identical to never having asked, page numbers and attention mass included.
+TEST_F(TransformerTest, AProbePassLeavesNoTrace) {
+  for (int num_ranks : {1, 3}) {
+    RunThreadRanks(num_ranks, [&](Communicator& communicator) {
+      Pass probed(model_, Numerics::kExact, communicator), plain(model_, Numerics::kExact, communicator);
+      const auto tokens = Text(60);
+      const Pass::Options observed{.observe = true};
+      size_t fed = 0;
+      // 14 + 8 crosses a page, so that pages are taken and given back; 1 and 16 do and do not.
+      for (size_t count : {size_t(14), size_t(1), size_t(16), size_t(20)}) {
+        const auto step = Slice(tokens, fed, fed + count);
+        const std::vector<int32_t> last = {int32_t(count) - 1};
+        EXPECT_EQ(probed.Feed(step, last, observed), plain.Feed(step, last, observed));
+        fed += count;
+        for (bool stop_after_kv : {true, false}) {
+          const auto probe_logits =
+              probed.Feed(Text(8), stop_after_kv ? std::vector<int32_t>() : std::vector<int32_t>{7},
+                          {.stop_after_kv = stop_after_kv});
+          EXPECT_EQ(probe_logits.empty(), stop_after_kv);
+          probed.cache().Rollback(8);
+        }
+        EXPECT_EQ(probed.pool().num_used(), plain.pool().num_used());
+        EXPECT_EQ(probed.Cached(), plain.Cached());
+        EXPECT_EQ(probed.cache().ReadMass(), plain.cache().ReadMass());
+        for (int64_t layer = 0; layer < kLayers; ++layer) {
+          for (int64_t h = 0; h < plain.cache().num_kv_heads(); ++h) {
+            EXPECT_EQ(probed.cache().head(layer, h).pages, plain.cache().head(layer, h).pages);
+            EXPECT_EQ(probed.cache().head(layer, h).positions, plain.cache().head(layer, h).positions);
+          }
+        }
+      }
+    });
+  }
 }
 
 }  // namespace
