@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/check.h"
+
 namespace winnow {
 namespace {
 
@@ -51,12 +53,14 @@ class Eviction {
     return size_t(scope_ == EvictionScope::kLayer ? layer : layer * due_.cache->num_kv_heads() + head);
   }
 
-  // This rank's heads of a layer, or of all layers, added up. They all have the same slots.
+  // This rank's heads of a layer, or of all layers, added up. Those that share a kept set have the same slots.
   HeadMasses SumOverHeads() const {
     const int64_t layers = due_.cache->num_layers(), heads = due_.cache->num_kv_heads();
-    HeadMasses sums(scope_ == EvictionScope::kLayer ? size_t(layers) : 1, std::vector<int64_t>(masses_[0].size(), 0));
+    HeadMasses sums(scope_ == EvictionScope::kLayer ? size_t(layers) : 1);
     for (size_t i = 0; i < masses_.size(); ++i) {
       std::vector<int64_t>& sum = sums[MassIndex(int64_t(i) / heads, 0)];
+      sum.resize(masses_[i].size(), 0);
+      WINNOW_CHECK(sum.size() == masses_[i].size());
       for (size_t slot = 0; slot < sum.size(); ++slot) sum[slot] += masses_[i][slot];
     }
     return sums;
@@ -81,7 +85,8 @@ class Eviction {
         .seed = due_.request->sampling.seed,
         .choice_index = due_.request->choice_index};
     due_.policy->Score(view, scores);
-    return SelectKept(slots.positions, scores, settings_.budget, protection_);
+    const int64_t budget = settings_.head_budgets().BudgetOf(layer, cache.first_kv_head() + head);
+    return SelectKept(slots.positions, scores, budget, protection_);
   }
 
   const DueEviction& due_;

@@ -19,7 +19,7 @@ struct DueEviction {
   SequenceCache* cache;
 };
 
-// Every head keeps `request.eviction.budget` slots. Where heads share a kept set (scope layer or sequence) and the
+// Every head keeps what request.eviction.head_budgets() says. Where heads share a kept set (scope layer or sequence) and the
 // policy scores by attention mass, the integer masses are added over the heads of all ranks: one all-reduce for all
 // sequences together, of 8 bytes a slot and layer (scope layer) or a slot (scope sequence). Otherwise nothing crosses
 // ranks.

@@ -49,6 +49,21 @@ std::vector<float> HeadsOf(std::span<const float> all, int64_t layers, Range hea
 }
 
 }  // namespace
+// Slots that every head of the sequence holds, on whatever rank, but for the one more that its larger budget allows.
+int64_t CommonLength(const Sequence& sequence) {
+  const SequenceCache& cache = sequence.cache;
+  int64_t longest = 0;
+  for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
+    for (int64_t head = 0; head < cache.num_kv_heads(); ++head) {
+      const EvictionSettings& eviction = sequence.request.eviction;
+      const int64_t budget = eviction.head_budgets().BudgetOf(layer, cache.first_kv_head() + head);
+      const int64_t more = cache.evictions() > 0 ? budget - eviction.budget : 0;
+      longest = std::max(longest, cache.head(layer, head).length() - more);
+    }
+  }
+  return longest;
+}
+
 
 ModelRunner::ModelRunner(Transformer& transformer, PagePool& pool, Communicator& communicator, bool check_ranks)
     : transformer_(transformer),
@@ -281,7 +296,7 @@ Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
     const Sequence& sequence = Find(item.request_id);
     const SequenceCache& cache = sequence.cache;
     state.lengths = HashWords(
-        {state.lengths, uint64_t(cache.tokens_seen()), uint64_t(cache.max_length()), uint64_t(cache.evictions())});
+        {state.lengths, uint64_t(cache.tokens_seen()), uint64_t(CommonLength(sequence)), uint64_t(cache.evictions())});
     // Heads that share a kept set are on several ranks, one set a layer or one in all; other sets are on one rank
     // alone.
     const EvictionScope scope = sequence.request.eviction.scope.value_or(EvictionScope::kHead);

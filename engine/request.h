@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "kv/budget.h"
 #include "model/sampler.h"
 #include "policies/eviction_policy.h"
 
@@ -15,7 +18,7 @@ namespace winnow {
 // A policy and its budget, in tokens per KV head. When evictions fall due: engine/eviction_schedule.h.
 struct EvictionSettings {
   std::string policy = "full";
-  int64_t budget = 0;  // 0: none (policy full)
+  int64_t budget = 0;  // 0: none (policy full); of a total that does not divide: what every head keeps at least
   int64_t interval = 128;
   int64_t sink_tokens = 4;
   int64_t recent_tokens = 32;
@@ -23,7 +26,17 @@ struct EvictionSettings {
   std::optional<EvictionScope> scope =
       std::nullopt;  // none: the policy's own; resolved settings of an evicting policy have one
   EvictionTiming timing = EvictionTiming::kChunked;  // the policy's own, once resolved
+  // How the budget was asked for, if not in tokens; at most one of them. Resolved once, they only say where the numbers
+  // of the budget came from.
+  std::optional<double> budget_ratio = std::nullopt;   // of the entries that a full cache of the prompt holds
+  std::optional<int64_t> budget_bytes = std::nullopt;  // keys and values of the sequence, over all ranks
+  // What a ratio or bytes leave over: the first heads in (layer, KV head of the model) order keep one token more.
+  int64_t larger_heads = 0;
+  int64_t num_kv_heads = 0;  // of a layer of the whole model; with larger_heads
 
+  KvBudget head_budgets() const {
+    return {.tokens = budget, .larger_heads = larger_heads, .num_kv_heads = num_kv_heads};
+  }
   bool evicts() const { return budget > 0; }
   int64_t Trigger() const { return budget + interval; }  // slots of a head at which an eviction is due (chunked)
 };
@@ -31,10 +44,13 @@ struct EvictionSettings {
 // What the numbers of a budget are checked against.
 struct EvictionContext {
   int64_t prompt_tokens = 0;
-  int64_t pinned_slots = 0;  // in all
+  int64_t pinned_slots = 0;                                  // in all
+  int64_t max_tokens = std::numeric_limits<int32_t>::max();  // of prompt and answer
+  KvShape shape = {};                                        // of the model's cache; needed for a ratio or bytes
 };
 
-// Checks the numbers and the policy's name, and resolves a policy that never evicts to budget 0. InvalidArgument.
+// Checks the numbers and the policy's name, turns a ratio or bytes into tokens per head, and resolves a policy that
+// never evicts to budget 0. Resolved settings resolve to themselves. InvalidArgument.
 Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked, const EvictionContext& context);
 
 // Slots that belong to no text token, with their keys and values as they are stored: learned or restored ones. They

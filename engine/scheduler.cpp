@@ -11,7 +11,10 @@ namespace winnow {
 int64_t SlotsToReserve(const Request& request) {
   // The last sampled token is never fed back.
   const int64_t tokens = int64_t(request.prompt.size()) + std::max<int64_t>(request.max_tokens - 1, 0);
-  const int64_t slots = EvictionSchedule(request).MaxSlots(tokens);
+  const EvictionSchedule schedule(request);
+  // The schedule counts a head with the smaller budget; after an eviction one with the larger budget has a slot more.
+  const bool has_larger_heads = request.eviction.larger_heads > 0 && schedule.NextEviction() < tokens;
+  const int64_t slots = schedule.MaxSlots(tokens) + has_larger_heads;
   return (slots + kPageSlots - 1) / kPageSlots * kPageSlots;
 }
 
@@ -21,7 +24,8 @@ Status Scheduler::Submit(Request request) {
   if (slots > limits_.pool_slots) {
     return OutOfMemory("request " + std::to_string(request.id) + " needs " + std::to_string(slots) +
                        " KV slots per head, the page pool holds " + std::to_string(limits_.pool_slots) +
-                       ": lower --max-tokens or give a smaller --kv-budget");
+                       ": lower --max-tokens or --max-model-len, give a smaller budget or a larger "
+                       "--kv-cache-memory-bytes");
   }
   waiting_.push_back(std::move(request));
   return OkStatus();

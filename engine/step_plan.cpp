@@ -27,6 +27,12 @@ void WriteRequest(const Request& request, ByteWriter& writer) {
   writer.Write(request.eviction.scope.has_value());
   writer.Write(request.eviction.scope.value_or(EvictionScope::kHead));
   writer.Write(uint64_t(request.pinned.size()));
+  writer.Write(request.eviction.budget_ratio.has_value());
+  writer.Write(request.eviction.budget_ratio.value_or(0));
+  writer.Write(request.eviction.budget_bytes.has_value());
+  writer.Write(request.eviction.budget_bytes.value_or(0));
+  writer.Write(request.eviction.larger_heads);
+  writer.Write(request.eviction.num_kv_heads);
   for (const PinnedBlock& block : request.pinned) {
     writer.Write(block.after_tokens);
     writer.Write(block.num_slots);
@@ -62,6 +68,14 @@ Request ReadRequest(ByteReader& reader) {
   for (uint64_t i = 0; i < num_pinned; ++i) {
     PinnedBlock& block = request.pinned.emplace_back();
     block.after_tokens = reader.Read<int64_t>();
+  const bool has_ratio = reader.Read<bool>();
+  const double ratio = reader.Read<double>();
+  if (has_ratio) request.eviction.budget_ratio = ratio;
+  const bool has_bytes = reader.Read<bool>();
+  const int64_t bytes = reader.Read<int64_t>();
+  if (has_bytes) request.eviction.budget_bytes = bytes;
+  request.eviction.larger_heads = reader.Read<int64_t>();
+  request.eviction.num_kv_heads = reader.Read<int64_t>();
     block.num_slots = reader.Read<int64_t>();
     block.keys = reader.ReadAll<float>();
     block.values = reader.ReadAll<float>();
