@@ -12,21 +12,23 @@ namespace {
 // Rows of one step over all cases: their logits are on the host at the same time (49,152 x 4 bytes each).
 constexpr int64_t kMaxRowsPerStep = 256;
 
-Request RequestOf(const EvalText& text, const EvictionSettings& eviction, int64_t id) {
+Request RequestOf(const EvalText& text, const EvictionSettings& eviction, uint64_t seed, int64_t id) {
   Request request;
   request.id = id;
   request.prompt = text.tokens;
   request.original_prompt_tokens = text.prompt_tokens;
   request.max_tokens = 1;
+  request.sampling.seed = seed;
   request.eviction = eviction;
   return request;
 }
 
 // The full cache first, then the cases.
-std::vector<Request> RequestsOf(const EvalText& text, const std::vector<EvictionSettings>& cases) {
-  std::vector<Request> requests = {RequestOf(text, {}, 0)};
-  for (const EvictionSettings& eviction : cases)
-    requests.push_back(RequestOf(text, eviction, int64_t(requests.size())));
+std::vector<Request> RequestsOf(const EvalText& text, const std::vector<EvictionSettings>& cases, uint64_t seed) {
+  std::vector<Request> requests = {RequestOf(text, {}, seed, 0)};
+  for (const EvictionSettings& eviction : cases) {
+    requests.push_back(RequestOf(text, eviction, seed, int64_t(requests.size())));
+  }
   return requests;
 }
 
@@ -101,16 +103,16 @@ Status TakeScores(const std::vector<RowScore>& scores, int64_t num_tokens, std::
 
 int64_t LossStudySlots(const EvalText& text, const std::vector<EvictionSettings>& cases) {
   int64_t slots = 0;
-  for (const Request& request : RequestsOf(text, cases)) slots += SlotsToReserve(request);
+  for (const Request& request : RequestsOf(text, cases, 0)) slots += SlotsToReserve(request);
   return slots;
 }
 
 Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText& text,
-                                            const std::vector<EvictionSettings>& cases,
+                                            const std::vector<EvictionSettings>& cases, uint64_t seed,
                                             const std::function<void(int64_t tokens_done)>& progress) {
   const int64_t num_rows = int64_t(text.tokens.size()) - 1;  // the last token is only predicted
   WINNOW_CHECK(num_rows > 0);
-  std::vector<Request> requests = RequestsOf(text, cases);
+  std::vector<Request> requests = RequestsOf(text, cases, seed);
   std::vector<Trace> traces;
   for (const Request& request : requests) traces.push_back({EvictionSchedule(request), {}});
   std::vector<double> kept_ratio_sums(traces.size(), 0.0);

@@ -14,6 +14,7 @@
 #include "base/printable_text.h"
 #include "base/version.h"
 #include "dist/communicator.h"
+#include "launch/eval_loss_command.h"
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
 #include "launch/version_command.h"
@@ -55,7 +56,9 @@ Status ArgumentError(const CLI::App& app, const CLI::ParseError& error) {
                          std::string(" (see winnow --help)"));
 }
 
-int RunGenerateCommand(const Status& arguments, const GenerateOptions& options, int* argc, char*** argv) {
+// Runs a sub-command on all ranks of the job: run(communicator) is collective.
+template <class F>
+int RunOnRanks(const Status& arguments, int* argc, char*** argv, F&& run) {
   if (!arguments.ok() && !LaunchedRank()) {
     PrintError(arguments);
     return ExitCode(arguments);
@@ -67,7 +70,7 @@ int RunGenerateCommand(const Status& arguments, const GenerateOptions& options, 
   }
   Status status;
   try {
-    status = RunGenerate(arguments, options, **communicator);
+    status = run(**communicator);
   } catch (const std::bad_alloc&) {
     // The other ranks may be inside a collective.
     (*communicator)->Abort(OutOfMemory("memory ran out: lower --max-num-batched-tokens, --max-num-seqs or --threads"));
@@ -84,6 +87,12 @@ int Main(int argc, char** argv) {
   GenerateOptions generate_options;
   auto* generate = app.add_subcommand("generate", "continue prompts");
   AddGenerateFlags(*generate, &generate_options);
+
+  EvalLossOptions eval_loss_options;
+  auto* eval = app.add_subcommand("eval", "measure what eviction costs");
+  eval->require_subcommand(1);
+  auto* eval_loss = eval->add_subcommand("loss", "teacher-forced loss of texts under policies, beside the full cache");
+  AddEvalLossFlags(*eval_loss, &eval_loss_options);
 
   std::string inspect_path;
   bool inspect_json = false, version_json = false;
@@ -106,7 +115,12 @@ int Main(int argc, char** argv) {
     }
     status = ArgumentError(app, error);
   }
-  if (generate->parsed()) return RunGenerateCommand(status, generate_options, &argc, &argv);
+  if (generate->parsed()) {
+    return RunOnRanks(status, &argc, &argv, [&](Communicator& c) { return RunGenerate(status, generate_options, c); });
+  }
+  if (eval_loss->parsed()) {
+    return RunOnRanks(status, &argc, &argv, [&](Communicator& c) { return RunEvalLoss(status, eval_loss_options, c); });
+  }
 
   // No work for many ranks: the first one answers, and its exit code is the job's.
   if (!IsFirstRank()) return 0;

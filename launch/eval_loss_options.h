@@ -1,0 +1,44 @@
+// The flags of `winnow eval loss`, the same on every rank. Parsing touches nothing but the arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/request.h"
+
+namespace CLI {
+class App;
+}
+
+namespace winnow {
+
+struct EvalLossOptions {
+  std::string model_path;
+  std::vector<std::string> text_paths;
+  std::vector<std::string> policies;
+  std::vector<int64_t> budgets;  // tokens per KV head; or
+  std::vector<double> ratios;    // of each text
+  EvictionSettings eviction;     // the rest of the settings, the same for all policies
+  uint64_t seed = 0;             // of random eviction
+  std::optional<std::string> split;
+  std::optional<int64_t> max_texts;  // of each kind
+  std::optional<int64_t> max_text_tokens;
+  std::string numerics = "exact";
+  std::string kv_cache_dtype = "bf16";
+  std::string backend = "cpu";
+  std::string cpu_kernels = "auto";
+  std::optional<int> threads;
+  bool check_ranks = false;
+  bool json = false;
+};
+
+// Declares the flags on a sub-command; `options` must live until parsing is over.
+void AddEvalLossFlags(CLI::App& command, EvalLossOptions* options);
+
+// What the flags' own types cannot say. InvalidArgument naming the flag, what was expected and what was found.
+Status CheckEvalLossOptions(const EvalLossOptions& options);
+
+}  // namespace winnow

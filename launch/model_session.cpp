@@ -1,0 +1,67 @@
+#include "launch/model_session.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "base/progress_bar.h"
+#include "launch/generate_report.h"
+#include "model/gguf_fingerprint.h"
+
+namespace winnow {
+namespace {
+
+// Ranks with different models would wait for collectives that the others never call, or mix two texts. Collective.
+Status CheckSameFile(Communicator& communicator, const GgufFile& file) {
+  const uint64_t mine = FingerprintOf(file);
+  uint64_t first;
+  const auto all = communicator.AllGather(std::as_bytes(std::span(&mine, 1)));
+  std::memcpy(&first, all.data(), sizeof(first));
+  if (mine == first) return OkStatus();
+  return BadFile(file.path() + " is not the model that rank 0 opened: metadata or tensor table differ (fingerprint " +
+                 Hex(mine) + ", rank 0 has " + Hex(first) + ")");
+}
+
+}  // namespace
+
+void Note(const std::string& line) {
+  fmt::print(stderr, "winnow: {}\n", line);
+}
+
+Status AgreeOnVerdict(Communicator& communicator, const Status& mine) {
+  const Status agreed = AgreeOnStatus(communicator, mine);
+  return agreed.code() == StatusCode::kInvalidArgument && mine.code() == agreed.code() ? mine : agreed;
+}
+
+Result<OpenedModel> OpenModel(const std::string& path, Communicator& communicator) {
+  const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
+  auto file = GgufFile::Open(path);
+  WINNOW_RETURN_IF_ERROR(agree(file.status()));
+  WINNOW_RETURN_IF_ERROR(agree(CheckSameFile(communicator, *file)));
+  auto config = ReadModelConfig(*file);
+  WINNOW_RETURN_IF_ERROR(agree(config.status()));
+  WINNOW_RETURN_IF_ERROR(agree(MakeShardPlan(ShardDimsOf(*config), communicator.size()).status()));
+  return OpenedModel{std::move(file).value(), std::move(config).value()};
+}
+
+Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
+                                               Communicator& communicator) {
+  std::unique_ptr<ProgressBar> bar;
+  if (communicator.rank() == 0) {
+    uint64_t total = 0;
+    for (const GgufTensor& tensor : model.file.tensors()) total += uint64_t(tensor.num_bytes);
+    bar = std::make_unique<ProgressBar>(
+        ForStandardError({.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
+  }
+  auto engine = RankEngine::Make(model.file, model.config, options, communicator, [&](int64_t done, int64_t) {
+    if (bar) bar->Update(uint64_t(done));
+  });
+  WINNOW_RETURN_IF_ERROR(AgreeOnVerdict(communicator, engine.status()));
+  if (bar) bar->Finish();
+  return engine;
+}
+
+}  // namespace winnow

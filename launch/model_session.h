@@ -1,0 +1,36 @@
+// Opening a model on all ranks of a job, the same way for every sub-command: each step is agreed on, so that one rank's
+// failure is everybody's verdict, with rank and host named. Engine thread; collective.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dist/communicator.h"
+#include "engine/rank_engine.h"
+#include "model/gguf.h"
+#include "model/model_config.h"
+
+namespace winnow {
+
+// A line on standard error.
+void Note(const std::string& line);
+
+// One verdict for all ranks. The file that a rank cannot read is named with its rank and host; a wrong argument is
+// wrong everywhere, so that its message goes without.
+Status AgreeOnVerdict(Communicator& communicator, const Status& mine);
+
+struct OpenedModel {
+  GgufFile file;
+  ModelConfig config;
+};
+
+// The model's file and shape, checked on all ranks: readable, known, the same file everywhere, shardable over the
+// ranks.
+Result<OpenedModel> OpenModel(const std::string& path, Communicator& communicator);
+
+// This rank's shard, with a progress bar on rank 0.
+Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
+                                               Communicator& communicator);
+
+}  // namespace winnow
