@@ -6,23 +6,25 @@ namespace winnow {
 namespace {
 
 Request FullRequest(int64_t id) {
-  return {.id = id,
-          .prompt = {5, -1, 1 << 30},
-          .original_prompt_tokens = 2,
-          .max_tokens = 77,
-          .stop_token_ids = {2, 3},
-          .sampling = {.temperature = 0.25f, .top_k = 40, .top_p = 0.5f, .min_p = 0.125f, .seed = ~uint64_t(6)},
-          .choice_index = 9,
-          .eviction = {.policy = "random",
-                       .budget = 64,
-                       .interval = 17,
-                       .sink_tokens = 5,
-                       .recent_tokens = 33,
-                       .protect_prompt = true,
-                       .scope = EvictionScope::kSequence,
-                       .timing = EvictionTiming::kAfterPrefill},
-          .pinned = {{.after_tokens = 1, .num_slots = 2, .keys = {0.5f, -2}, .values = {3, 1e30f}},
-                     {.after_tokens = 3, .num_slots = 1, .keys = {7}, .values = {-0.0f}}}};
+  Request request;
+  request.id = id;
+  request.prompt = {5, -1, 1 << 30};
+  request.original_prompt_tokens = 2;
+  request.max_tokens = 77;
+  request.stop_token_ids = {2, 3};
+  request.sampling = {.temperature = 0.25f, .top_k = 40, .top_p = 0.5f, .min_p = 0.125f, .seed = ~uint64_t(6)};
+  request.choice_index = 9;
+  request.eviction = {.policy = "random",
+                      .budget = 64,
+                      .interval = 17,
+                      .sink_tokens = 5,
+                      .recent_tokens = 33,
+                      .protect_prompt = true,
+                      .scope = EvictionScope::kSequence,
+                      .timing = EvictionTiming::kAfterPrefill};
+  request.pinned = {{.after_tokens = 1, .num_slots = 2, .keys = {0.5f, -2}, .values = {3, 1e30f}},
+                    {.after_tokens = 3, .num_slots = 1, .keys = {7}, .values = {-0.0f}}};
+  return request;
 }
 
 void ExpectEqual(const Request& got, const Request& want) {
