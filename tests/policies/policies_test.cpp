@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -157,13 +158,13 @@ TEST_P(PolicyContract, HoldsTheBudgetOverRepeatedEvictions) {
 }
 
 TEST(PolicyRegistry, MakesEveryPolicyUnderItsOwnName) {
-  EXPECT_THAT(PolicyNames(),
-              testing::ElementsAre("full", "streaming-llm", "random", "h2o", "snapkv", "snapkv-prefill", "keydiff"));
+  EXPECT_THAT(PolicyNames(), testing::ElementsAre("full", "streaming-llm", "random", "h2o", "snapkv", "snapkv-prefill",
+                                                  "keydiff", "knorm", "tova"));
   for (const std::string& name : PolicyNames()) {
     const auto policy = MakePolicy(name).value();
     EXPECT_EQ(policy->name(), name);
     EXPECT_EQ(policy->positions(), "absolute");
-    EXPECT_EQ(policy->scope(), EvictionScope::kHead);
+    EXPECT_EQ(policy->scope(), name == "tova" ? EvictionScope::kLayer : EvictionScope::kHead);
     EXPECT_EQ(policy->evicts(), name != "full");
   }
 }
@@ -298,6 +299,99 @@ TEST(SnapKvPolicy, PoolsFiveNeighboursOfThePrefixAndIgnoresTheWindow) {
   view.mass = mass;
   view.recent_begin = 8;
   EXPECT_THAT(Scores(*policy, view), testing::ElementsAre(10, 14, 14, 4, 24, 24, 20, 20, 0, 0));
+}
+
+// The paper's formula word for word, in long double and by another route: every key divided by its length, the mean of
+// these, and the cosine of each key with the mean.
+std::vector<float> KeyDiffByHand(std::span<const float> keys, size_t dims) {
+  const size_t count = keys.size() / dims;
+  std::vector<std::vector<long double>> units(count, std::vector<long double>(dims));
+  std::vector<long double> mean(dims, 0);
+  for (size_t slot = 0; slot < count; ++slot) {
+    long double squares = 0;
+    for (size_t i = 0; i < dims; ++i) squares += (long double)(keys[slot * dims + i]) * keys[slot * dims + i];
+    for (size_t i = 0; i < dims; ++i) {
+      units[slot][i] = squares > 0 ? keys[slot * dims + i] / std::sqrt(squares) : 0;
+      mean[i] += units[slot][i] / (long double)(count);
+    }
+  }
+  long double length = 0;
+  for (long double value : mean) length += value * value;
+  std::vector<float> scores(count);
+  for (size_t slot = 0; slot < count; ++slot) {
+    long double cosine = 0;
+    for (size_t i = 0; i < dims; ++i) cosine += units[slot][i] * mean[i] / std::sqrt(length);
+    scores[slot] = float(-cosine);
+  }
+  return scores;
+}
+
+TEST(KeyDiffPolicy, ScoresAreMinusTheCosineOfKeyAndMeanKey) {
+  const auto policy = MakePolicy("keydiff").value();
+  EXPECT_EQ(policy->observations(), Observations{.keys = true});
+  for (int64_t length : {1, 2, 17, 300}) {
+    const std::vector<int32_t> positions = Positions(length);
+    const std::vector<float> scores = Scores(*policy, ViewOf(positions));
+    const std::vector<float> expected = KeyDiffByHand(KeysOf(size_t(length)), size_t(kHeadDim));
+    for (size_t slot = 0; slot < scores.size(); ++slot) EXPECT_NEAR(scores[slot], expected[slot], 1e-6) << length;
+  }
+}
+
+TEST(KeyDiffPolicy, KeepsTheKeysThatPointElsewhere) {
+  const auto policy = MakePolicy("keydiff").value();
+  const std::vector<int32_t> positions = Positions(8);
+  // Slots 2 and 5 point where no other key does; lengths do not matter.
+  std::vector<float> keys(8 * kHeadDim, 0.0f);
+  for (size_t slot = 0; slot < 8; ++slot) keys[slot * kHeadDim] = float(slot + 1);
+  for (size_t slot : {2u, 5u}) {
+    keys[slot * kHeadDim] = 0;
+    keys[slot * kHeadDim + slot] = -100;
+  }
+  HeadView view = ViewOf(positions);
+  view.keys = keys;
+  EXPECT_THAT(Kept(*policy, view, 2, {}), testing::ElementsAre(2, 5));
+}
+
+TEST(KeyDiffPolicy, KeysWithoutDirectionOrThatAreNotFiniteHaveAFiniteScore) {
+  const auto policy = MakePolicy("keydiff").value();
+  const std::vector<int32_t> positions = Positions(4);
+  std::vector<float> keys(4 * kHeadDim, 0.0f);
+  HeadView view = ViewOf(positions);
+  view.keys = keys;
+  EXPECT_THAT(Scores(*policy, view), testing::Each(0.0f));
+  keys[0] = 3;
+  keys[kHeadDim] = std::numeric_limits<float>::quiet_NaN();
+  keys[2 * kHeadDim] = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(Scores(*policy, view), testing::ElementsAre(-1.0f, 0.0f, 0.0f, 0.0f));
+}
+
+TEST(KeyDiffPolicy, HeadsDoNotShareAKeptSet) {
+  const auto policy = MakePolicy("keydiff").value();
+  EXPECT_TRUE(policy->SupportsScope(EvictionScope::kHead));
+  EXPECT_FALSE(policy->SupportsScope(EvictionScope::kLayer));
+  EXPECT_FALSE(policy->SupportsScope(EvictionScope::kSequence));
+}
+
+// snapkv and snapkv-prefill score alike and act at different times; the loop is the paper's average pooling (times 5).
+TEST(SnapKvPolicy, BothFormsPoolAsAPlainLoopDoes) {
+  EXPECT_EQ(MakePolicy("snapkv").value()->timing(), EvictionTiming::kChunked);
+  EXPECT_EQ(MakePolicy("snapkv-prefill").value()->timing(), EvictionTiming::kAfterPrefill);
+  for (int64_t length : {33, 34, 40, 300}) {
+    const std::vector<int32_t> positions = Positions(length);
+    const HeadView view = ViewOf(positions);
+    std::vector<float> expected(positions.size(), 0.0f);
+    const int64_t prefix = length - kProtection.recent_tokens;
+    for (int64_t slot = 0; slot < prefix; ++slot) {
+      int64_t sum = 0;
+      for (int64_t neighbour = slot - 2; neighbour <= slot + 2; ++neighbour) {
+        if (neighbour >= 0 && neighbour < prefix) sum += view.mass[size_t(neighbour)];
+      }
+      expected[size_t(slot)] = float(sum);
+    }
+    for (const char* name : {"snapkv", "snapkv-prefill"}) {
+      EXPECT_EQ(Scores(*MakePolicy(name).value(), view), expected) << name << " " << length;
+    }
+  }
 }
 
 TEST(RandomPolicy, WiderScopesDrawOnceForAllTheirHeads) {
