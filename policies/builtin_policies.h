@@ -15,5 +15,7 @@ std::unique_ptr<EvictionPolicy> MakeH2oPolicy();
 std::unique_ptr<EvictionPolicy> MakeSnapKvPolicy();
 std::unique_ptr<EvictionPolicy> MakeSnapKvPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeKeyDiffPolicy();
+std::unique_ptr<EvictionPolicy> MakeKnormPolicy();
+std::unique_ptr<EvictionPolicy> MakeTovaPolicy();
 
 }  // namespace winnow

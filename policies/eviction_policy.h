@@ -32,12 +32,13 @@ std::string_view Name(EvictionTiming timing);  // "chunked", "after_prefill"
 enum class ObservedMass {
   kNone,
   kCumulative,  // from every query since the slot was written, evictions included
-  kWindow,      // from the queries of the newest recent_tokens tokens before the eviction alone
+  kWindow,      // from the queries of the newest tokens before the eviction alone: the observation window
 };
 
 // What a policy scores with. It gets exactly what it names.
 struct Observations {
   ObservedMass mass = ObservedMass::kNone;
+  int64_t window_tokens = 0;  // of kWindow; 0: as many as there are recent tokens
   bool keys = false;
 
   bool operator==(const Observations&) const = default;

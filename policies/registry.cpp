@@ -17,7 +17,8 @@ constexpr Entry kPolicies[] = {
     {"full", MakeFullPolicy},       {"streaming-llm", MakeStreamingLlmPolicy},
     {"random", MakeRandomPolicy},   {"h2o", MakeH2oPolicy},
     {"snapkv", MakeSnapKvPolicy},   {"snapkv-prefill", MakeSnapKvPrefillPolicy},
-    {"keydiff", MakeKeyDiffPolicy},
+    {"keydiff", MakeKeyDiffPolicy}, {"knorm", MakeKnormPolicy},
+    {"tova", MakeTovaPolicy},
 };
 
 constexpr std::array<std::string_view, 3> kScopeNames = {"head", "layer", "sequence"};
