@@ -87,6 +87,9 @@ Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
     WINNOW_RETURN_IF_ERROR(AppendPinned(plan));
     EvictDue(plan);
     if (check_ranks_) WINNOW_RETURN_IF_ERROR(CheckRanks(plan, result));
+    for (const StepItem& item : plan.items) {
+      if (cache_observer_) cache_observer_(item, Find(item.request_id).cache);
+    }
   }
   return result;
 }

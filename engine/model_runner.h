@@ -53,6 +53,10 @@ class ModelRunner {
   using LogitsObserver = std::function<void(const StepPlan&, std::span<const float> logits)>;
   void set_logits_observer(LogitsObserver observer) { logits_observer_ = std::move(observer); }
 
+  // Called after every step with each of its items and this rank's part of its cache, evictions done; likewise.
+  using CacheObserver = std::function<void(const StepItem&, const SequenceCache&)>;
+  void set_cache_observer(CacheObserver observer) { cache_observer_ = std::move(observer); }
+
  private:
   void Admit(const Request& request);
   SequenceReport Finish(int64_t request_id);
@@ -73,6 +77,7 @@ class ModelRunner {
   std::map<int64_t, Sequence> sequences_;  // by request id
   RunnerCounters counters_;
   LogitsObserver logits_observer_;
+  CacheObserver cache_observer_;
 };
 
 }  // namespace winnow
