@@ -54,38 +54,36 @@ int64_t MassOf(float exponential) {
   return int64_t(std::nearbyint(double(exponential) * kProbabilitySteps));
 }
 
+constexpr int kIdBits = 32;  // of a selection key's order
+
 // One sampled row's tokens on this rank, after the temperature.
 struct Shard {
   size_t row;                   // index into the rows of the call
   std::vector<float> scaled;    // (logit - largest) / temperature, at most 0
-  std::vector<uint32_t> keys;   // order of `scaled`
+  std::vector<SelectKey> keys;  // of `scaled`, then the lower id
   std::vector<int64_t> masses;  // exp(scaled) in steps of 2^-40
   std::vector<uint8_t> alive;
 };
 
-Shard ScaleRow(size_t row, const SampleRow& request, float largest) {
+Shard ScaleRow(size_t row, const SampleRow& request, float largest, int32_t first_id) {
   const size_t n = request.logits.size();
-  Shard shard{row, std::vector<float>(n), std::vector<uint32_t>(n), std::vector<int64_t>(n),
+  Shard shard{row, std::vector<float>(n), std::vector<SelectKey>(n), std::vector<int64_t>(n),
               std::vector<uint8_t>(n, 1)};
   for (size_t i = 0; i < n; ++i) {
     shard.scaled[i] = (request.logits[i] - largest) / request.params.temperature;
-    shard.keys[i] = OrderedKey(shard.scaled[i]);
+    shard.keys[i] = {OrderedKey(shard.scaled[i]), ~uint32_t(first_id + int32_t(i))};
     shard.masses[i] = MassOf(ExactExp(shard.scaled[i]));
   }
   return shard;
 }
 
-void Drop(const SelectResult& result, Shard* shard) {
-  int64_t ties = result.ties_to_keep;
-  for (size_t i = 0; i < shard->keys.size(); ++i) {
-    if (!shard->alive[i] || shard->keys[i] > result.threshold) continue;
-    shard->alive[i] = shard->keys[i] == result.threshold && ties-- > 0;
-  }
+void DropBelow(const SelectKey& threshold, Shard* shard) {
+  for (size_t i = 0; i < shard->keys.size(); ++i) shard->alive[i] &= shard->keys[i] >= threshold;
 }
 
 // The parts of a shard that are still alive, in the form that selection takes.
 struct Survivors {
-  std::vector<uint32_t> keys;
+  std::vector<SelectKey> keys;
   std::vector<int64_t> masses;
   explicit Survivors(const Shard& shard) {
     for (size_t i = 0; i < shard.keys.size(); ++i) {
@@ -102,11 +100,11 @@ void ApplyTopK(Communicator& communicator, std::span<const SampleRow> rows, std:
   for (Shard& shard : shards) {
     if (rows[shard.row].params.top_k <= 0) continue;
     chosen.push_back(&shard);
-    problems.push_back({shard.keys, {}, rows[shard.row].params.top_k});
+    problems.push_back({.keys = shard.keys, .target = rows[shard.row].params.top_k, .order_bits = kIdBits});
   }
   if (chosen.empty()) return;  // parameters are the same on all ranks
-  const auto results = ExactSelect(communicator, problems);
-  for (size_t p = 0; p < chosen.size(); ++p) Drop(results[p], chosen[p]);
+  const auto thresholds = ExactSelect(communicator, problems);
+  for (size_t p = 0; p < chosen.size(); ++p) DropBelow(thresholds[p], chosen[p]);
 }
 
 void ApplyTopP(Communicator& communicator, std::span<const SampleRow> rows, std::vector<Shard>& shards) {
@@ -128,10 +126,14 @@ void ApplyTopP(Communicator& communicator, std::span<const SampleRow> rows, std:
     const double share = double(rows[chosen[p]->row].params.top_p);
     // At least one step, so that the most probable token always stays.
     const int64_t target = std::max<int64_t>(1, int64_t(std::ceil(share * double(totals[p]))));
-    problems.push_back({survivors[p].keys, survivors[p].masses, target});
+    problems.push_back({.keys = survivors[p].keys,
+                        .weights = survivors[p].masses,
+                        .is_weighted = true,
+                        .target = target,
+                        .order_bits = kIdBits});
   }
-  const auto results = ExactSelect(communicator, problems);
-  for (size_t p = 0; p < chosen.size(); ++p) Drop(results[p], chosen[p]);
+  const auto thresholds = ExactSelect(communicator, problems);
+  for (size_t p = 0; p < chosen.size(); ++p) DropBelow(thresholds[p], chosen[p]);
 }
 
 void ApplyMinP(std::span<const SampleRow> rows, std::vector<Shard>& shards) {
@@ -202,7 +204,7 @@ std::vector<SampledToken> Sample(Communicator& communicator, int32_t first_id, s
   std::vector<Shard> shards;
   for (size_t r = 0; r < rows.size(); ++r) {
     if (!largest[r].not_finite && rows[r].params.temperature > 0)
-      shards.push_back(ScaleRow(r, rows[r], largest[r].logit));
+      shards.push_back(ScaleRow(r, rows[r], largest[r].logit, first_id));
   }
   std::vector<Candidate> chosen = largest;
   if (!shards.empty()) {

@@ -19,7 +19,13 @@ struct Whole {
   std::vector<uint32_t> keys;
   std::vector<int64_t> weights;  // empty: all 1
   int64_t target;
+  int order_bits = 64;
 
+  // The lower index first, told apart in the low bits or in all of them.
+  uint64_t OrderOf(size_t i) const {
+    const uint64_t low = 255 - uint64_t(i);
+    return order_bits == 8 ? low : low * (~uint64_t(0) / 255);
+  }
   int64_t Weight(size_t i) const { return weights.empty() ? 1 : weights[i]; }
   int64_t Total() const {
     int64_t total = 0;
@@ -53,26 +59,31 @@ std::vector<std::vector<bool>> KeptOnRanks(int num_ranks, const std::vector<Whol
   std::vector<std::vector<uint8_t>> kept;
   for (const Whole& whole : wholes) kept.emplace_back(whole.keys.size(), 0);
   RunThreadRanks(num_ranks, [&](Communicator& communicator) {
-    std::vector<SelectProblem> problems;
+    std::vector<std::vector<SelectKey>> keys;
     for (const Whole& whole : wholes) {
+      auto& all = keys.emplace_back();
+      for (size_t i = 0; i < whole.keys.size(); ++i) all.push_back({whole.keys[i], whole.OrderOf(i)});
+    }
+    std::vector<SelectProblem> problems;
+    for (size_t p = 0; p < wholes.size(); ++p) {
+      const Whole& whole = wholes[p];
       const Range part = PartOf(whole.keys.size(), communicator.rank(), num_ranks);
       const auto cut = [&](auto& values) { return std::span(values).subspan(size_t(part.begin), size_t(part.size())); };
-      problems.push_back({cut(whole.keys), {}, whole.target});
-      if (!whole.weights.empty()) problems.back().weights = cut(whole.weights);
+      problems.push_back({.keys = cut(keys[p]), .target = whole.target, .order_bits = whole.order_bits});
+      if (whole.weights.empty()) continue;
+      problems.back().weights = cut(whole.weights);
+      problems.back().is_weighted = true;
     }
     const auto results = ExactSelect(communicator, problems);
     for (size_t p = 0; p < problems.size(); ++p) {
       const Range part = PartOf(wholes[p].keys.size(), communicator.rank(), num_ranks);
-      int64_t ties = results[p].ties_to_keep;
       for (size_t i = 0; i < problems[p].keys.size(); ++i) {
-        const uint32_t key = problems[p].keys[i];
-        const bool is_tie = key == results[p].threshold;
-        kept[p][size_t(part.begin) + i] = key > results[p].threshold || (is_tie && ties-- > 0);
+        kept[p][size_t(part.begin) + i] = problems[p].keys[i] >= results[p];
       }
     }
     if (communicator.size() > 1) {
-      EXPECT_EQ(communicator.counters().calls, 5);
-      EXPECT_EQ(communicator.counters().payload_bytes, int64_t(wholes.size()) * (4 * 2048 + 8));
+      EXPECT_LE(communicator.counters().calls, 12);
+      EXPECT_EQ(communicator.counters().payload_bytes, communicator.counters().calls * int64_t(wholes.size()) * 2048);
     }
   });
   std::vector<std::vector<bool>> result;
@@ -158,6 +169,24 @@ TEST(ExactSelect, SeveralSelectionsAtOnceDoNotDisturbEachOther) {
 TEST(ExactSelect, RanksWithoutEntriesTakePart) {
   ExpectNaive({{.keys = {5, 9}, .weights = {}, .target = 1}});
   ExpectNaive({{.keys = {}, .weights = {}, .target = 4}});
+}
+
+TEST(ExactSelect, AnOrderOfEightBitsTellsTiesApartAsOneOfSixtyFourDoes) {
+  for (int order_bits : {8, 64}) {
+    Whole whole = RandomKeys(7, 200, 3, 71);
+    whole.order_bits = order_bits;
+    ExpectNaive({whole});
+  }
+}
+
+TEST(ExactSelect, EndsAsSoonAsTheScoresDecide) {
+  RunThreadRanks(2, [&](Communicator& communicator) {
+    // Every score is different in its highest digit: one pass says it all.
+    const std::vector<SelectKey> keys = {{0x10000000u + uint32_t(communicator.rank()) * 0x40000000u, 1}};
+    const SelectProblem problem{.keys = keys, .target = 1};
+    EXPECT_EQ(ExactSelect(communicator, {&problem, 1})[0].score, 0x50000000u);
+    EXPECT_EQ(communicator.counters().calls, 1);
+  });
 }
 
 TEST(OrderedKey, KeepsTheOrderOfFloats) {
