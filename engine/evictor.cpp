@@ -4,11 +4,17 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/pooled_selection.h"
 
 namespace winnow {
 namespace {
 
 using HeadMasses = std::vector<std::vector<int64_t>>;  // [layer][local head or 1][length]
+
+int64_t CountProtected(std::span<const int32_t> positions, const Protection& protection) {
+  const std::vector<uint8_t> is_protected = ProtectedSlots(positions, protection);
+  return std::count(is_protected.begin(), is_protected.end(), 1);
+}
 
 // One sequence's eviction, in steps: observe, (sum over ranks), plan.
 class Eviction {
@@ -18,11 +24,14 @@ class Eviction {
         settings_(due.request->eviction),
         observations_(due.policy->observations()),
         scope_(settings_.scope.value_or(EvictionScope::kHead)),
+        allocation_(settings_.allocation.value_or(BudgetAllocation::kHead)),
         protection_{.sink_tokens = settings_.protect_prompt
                                        ? std::max(settings_.sink_tokens, due.request->prompt_tokens())
                                        : settings_.sink_tokens,
                     .recent_tokens = settings_.recent_tokens,
-                    .pinned_positions = due.cache->pinned_positions()} {
+                    .pinned_positions = due.cache->pinned_positions()},
+        num_protected_(CountProtected(due.cache->head(0, 0).positions, protection_)),
+        slots_(settings_.timing == EvictionTiming::kAfterPrefill ? due.cache->next_position() : settings_.Trigger()) {
     if (observations_.mass != ObservedMass::kNone) masses_ = due.cache->ReadMass();
     if (scope_ != EvictionScope::kHead && !masses_.empty()) masses_ = SumOverHeads();
   }
@@ -30,20 +39,57 @@ class Eviction {
   bool crosses_ranks() const { return scope_ != EvictionScope::kHead && !masses_.empty(); }
   HeadMasses& masses() { return masses_; }
 
-  void Compact() {
-    SequenceCache& cache = *due_.cache;
+  // Whether heads compete for their budgets, so that the kept sets come from SelectPooled.
+  bool is_pooled() const { return allocation_ != BudgetAllocation::kHead; }
+
+  // One pool a layer, or one in all.
+  std::vector<Pool> Pools() const {
+    const SequenceCache& cache = *due_.cache;
+    const KvBudget budgets = settings_.head_budgets();
+    std::vector<Pool> pools(allocation_ == BudgetAllocation::kLayer ? size_t(cache.num_layers()) : 1);
+    for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
+      Pool& pool = pools[pools.size() > 1 ? size_t(layer) : 0];
+      pool.num_kv_heads = due_.num_kv_heads;
+      for (int64_t head = 0; head < due_.num_kv_heads; ++head) {
+        pool.candidates_kept += HeadBudget(budgets, layer, head) - num_protected_;
+      }
+      for (int64_t head = 0; head < cache.num_kv_heads(); ++head) {
+        const HeadCache& slots = cache.head(layer, head);
+        const int64_t free_budget = HeadBudget(budgets, layer, cache.first_kv_head() + head) - num_protected_;
+        pool.heads.push_back({.layer = layer,
+                              .global_head = cache.first_kv_head() + head,
+                              .positions = slots.positions,
+                              .scores = Scores(layer, head),
+                              .is_protected = ProtectedSlots(slots.positions, protection_),
+                              .floor = int64_t(due_.policy->FloorShare() * double(free_budget))});
+      }
+    }
+    return pools;
+  }
+
+  // Every head, or every set of heads that share one, by itself.
+  KeepPlan PlanByHead() const {
+    const SequenceCache& cache = *due_.cache;
+    const KvBudget budgets = settings_.head_budgets();
     KeepPlan plan;
     std::vector<int32_t> kept;
     for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
       for (int64_t head = 0; head < cache.num_kv_heads(); ++head) {
         const bool is_new_set = scope_ == EvictionScope::kHead || (scope_ == EvictionScope::kLayer && head == 0) ||
                                 (layer == 0 && head == 0);
-        if (is_new_set) kept = Keep(layer, head);
+        if (is_new_set) {
+          kept = SelectKept(cache.head(layer, head).positions, Scores(layer, head),
+                            HeadBudget(budgets, layer, cache.first_kv_head() + head), protection_);
+        }
         plan.kept.push_back(kept);
       }
     }
-    cache.Compact(plan);
-    if (observations_.mass == ObservedMass::kWindow) cache.ClearMass();
+    return plan;
+  }
+
+  void Compact(const KeepPlan& plan) {
+    due_.cache->Compact(plan);
+    if (observations_.mass == ObservedMass::kWindow) due_.cache->ClearMass();
   }
 
  private:
@@ -66,7 +112,16 @@ class Eviction {
     return sums;
   }
 
-  std::vector<int32_t> Keep(int64_t layer, int64_t head) const {
+  int64_t HeadBudget(const KvBudget& budgets, int64_t layer, int64_t global_head) const {
+    const int64_t own = due_.policy->LayerBudget({.layer = layer,
+                                                  .num_layers = due_.cache->num_layers(),
+                                                  .budget = budgets.tokens,
+                                                  .protected_slots = num_protected_,
+                                                  .slots = slots_});
+    return own + budgets.BudgetOf(layer, global_head) - budgets.tokens;
+  }
+
+  std::vector<float> Scores(int64_t layer, int64_t head) const {
     const SequenceCache& cache = *due_.cache;
     const HeadCache& slots = cache.head(layer, head);
     std::vector<float> scores(size_t(slots.length()), 0.0f);
@@ -85,16 +140,18 @@ class Eviction {
         .seed = due_.request->sampling.seed,
         .choice_index = due_.request->choice_index};
     due_.policy->Score(view, scores);
-    const int64_t budget = settings_.head_budgets().BudgetOf(layer, cache.first_kv_head() + head);
-    return SelectKept(slots.positions, scores, budget, protection_);
+    return scores;
   }
 
   const DueEviction& due_;
   const EvictionSettings& settings_;
   const Observations observations_;
   const EvictionScope scope_;
+  const BudgetAllocation allocation_;
   const Protection protection_;
-  HeadMasses masses_;  // empty if the policy observes no mass
+  const int64_t num_protected_;  // of every head: protected slots are never evicted, so all heads hold the same
+  const int64_t slots_;          // of a head if all budgets were equal
+  HeadMasses masses_;            // empty if the policy observes no mass
 };
 
 // Adds the shared masses of all evictions over the ranks, in one collective.
@@ -116,6 +173,28 @@ void SumOverRanks(Communicator& communicator, std::vector<Eviction>& evictions) 
   });
 }
 
+// The plans of the evictions whose heads compete, in order; one batch of collectives for all of them, and none if there
+// are none (the same on all ranks: allocations are).
+std::vector<KeepPlan> PlanPooled(Communicator& communicator, const std::vector<Eviction>& evictions) {
+  std::vector<Pool> pools;
+  std::vector<size_t> num_pools;  // of each eviction
+  for (const Eviction& eviction : evictions) {
+    if (!eviction.is_pooled()) continue;
+    std::vector<Pool> own = eviction.Pools();
+    num_pools.push_back(own.size());
+    std::move(own.begin(), own.end(), std::back_inserter(pools));
+  }
+  if (pools.empty()) return {};
+  auto kept = SelectPooled(communicator, pools);
+  std::vector<KeepPlan> plans;
+  auto at = kept.begin();
+  for (size_t count : num_pools) {
+    KeepPlan& plan = plans.emplace_back();
+    for (size_t i = 0; i < count; ++i, ++at) std::move(at->begin(), at->end(), std::back_inserter(plan.kept));
+  }
+  return plans;
+}
+
 }  // namespace
 
 void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due) {
@@ -123,7 +202,9 @@ void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due)
   evictions.reserve(due.size());
   for (const DueEviction& one : due) evictions.emplace_back(one);
   SumOverRanks(communicator, evictions);
-  for (Eviction& eviction : evictions) eviction.Compact();
+  std::vector<KeepPlan> pooled = PlanPooled(communicator, evictions);
+  auto next_pooled = pooled.begin();
+  for (Eviction& eviction : evictions) eviction.Compact(eviction.is_pooled() ? *next_pooled++ : eviction.PlanByHead());
 }
 
 }  // namespace winnow

@@ -17,11 +17,13 @@ struct DueEviction {
   const EvictionPolicy* policy;
   const Request* request;
   SequenceCache* cache;
+  int64_t num_kv_heads;  // of a layer, over all ranks
 };
 
-// Every head keeps what request.eviction.head_budgets() says. Where heads share a kept set (scope layer or sequence) and the
-// policy scores by attention mass, the integer masses are added over the heads of all ranks: one all-reduce for all
-// sequences together, of 8 bytes a slot and layer (scope layer) or a slot (scope sequence). Otherwise nothing crosses
+// Every head keeps what request.eviction.head_budgets() says. Where heads share a kept set (scope layer or sequence)
+// and the policy scores by attention mass, the integer masses are added over the heads of all ranks: one all-reduce for
+// all sequences together, of 8 bytes a slot and layer (scope layer) or a slot (scope sequence). Where heads compete for
+// budget (allocation layer or sequence), one exact selection for all sequences together. Otherwise nothing crosses
 // ranks.
 void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due);
 

@@ -108,6 +108,16 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked, const Ev
     return refuse("policy " + asked.policy + " scores every head by itself: --kv-scope " +
                   std::string(Name(*settings.scope)) + " is not defined for it");
   }
+  settings.allocation = asked.allocation.value_or(policy->allocation());
+  settings.even_heads = *settings.allocation == BudgetAllocation::kHead && !policy->HasLayerBudgets();
+  if (*settings.allocation != BudgetAllocation::kHead && *settings.scope != EvictionScope::kHead) {
+    return refuse("--kv-allocation " + std::string(Name(*settings.allocation)) + " lets heads compete, --kv-scope " +
+                  std::string(Name(*settings.scope)) + " makes them keep the same tokens: give one of them");
+  }
+  if (*settings.allocation == BudgetAllocation::kSequence && policy->HasLayerBudgets()) {
+    return refuse("policy " + asked.policy +
+                  " gives every layer its own budget: --kv-allocation sequence would undo it");
+  }
   settings.recent_tokens = policy->RecentTokens(settings.budget, asked.recent_tokens);
   if (policy->observations().mass == ObservedMass::kWindow && policy->observations().window_tokens == 0 &&
       settings.recent_tokens == 0) {

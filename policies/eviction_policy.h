@@ -20,6 +20,25 @@ std::string_view Name(EvictionScope scope);
 // InvalidArgument naming the known scopes.
 Result<EvictionScope> ParseEvictionScope(std::string_view name);
 
+// Among which heads a budget is divided by score. Heads that share a kept set (a wider scope) have equal budgets.
+enum class BudgetAllocation {
+  kHead,      // every head has its own budget
+  kLayer,     // the heads of a layer compete for the sum of theirs
+  kSequence,  // all heads of all layers do
+};
+std::string_view Name(BudgetAllocation allocation);  // "head", "layer", "sequence"
+// InvalidArgument naming the known ones.
+Result<BudgetAllocation> ParseBudgetAllocation(std::string_view name);
+
+// What a budget is cut by, for policies that give layers different shares.
+struct LayerShare {
+  int64_t layer;
+  int64_t num_layers;
+  int64_t budget;           // slots per head, the mean over layers
+  int64_t protected_slots;  // of each head
+  int64_t slots;            // that a head would hold now if all budgets were equal
+};
+
 // When a policy acts. Two forms of one method are two policies with two names.
 enum class EvictionTiming {
   kChunked,       // whenever heads hold budget + interval slots, also while the prompt is read: memory is bounded
@@ -77,6 +96,15 @@ class EvictionPolicy {
     return true;
   }
   virtual EvictionTiming timing() const { return EvictionTiming::kChunked; }
+  // How heads get their budgets unless the user asks for another allocation.
+  virtual BudgetAllocation allocation() const { return BudgetAllocation::kHead; }
+  // With kLayer and kSequence: the share of its own budget, protected slots aside, that a head's best candidates get
+  // before heads compete (Ada-KV's safeguard).
+  virtual double FloorShare() const { return 0; }
+  // Whether layers have different budgets, whatever the numbers are.
+  virtual bool HasLayerBudgets() const { return false; }
+  // Slots per head that a layer keeps; the sum over layers is num_layers * budget.
+  virtual int64_t LayerBudget(const LayerShare& share) const { return share.budget; }
   virtual Observations observations() const { return {}; }
   // False for a policy that keeps everything: it has no budget and is never asked to score.
   virtual bool evicts() const { return true; }

@@ -14,14 +14,24 @@ struct Entry {
 };
 
 constexpr Entry kPolicies[] = {
-    {"full", MakeFullPolicy},       {"streaming-llm", MakeStreamingLlmPolicy},
-    {"random", MakeRandomPolicy},   {"h2o", MakeH2oPolicy},
-    {"snapkv", MakeSnapKvPolicy},   {"snapkv-prefill", MakeSnapKvPrefillPolicy},
-    {"keydiff", MakeKeyDiffPolicy}, {"knorm", MakeKnormPolicy},
+    {"full", MakeFullPolicy},
+    {"streaming-llm", MakeStreamingLlmPolicy},
+    {"random", MakeRandomPolicy},
+    {"h2o", MakeH2oPolicy},
+    {"snapkv", MakeSnapKvPolicy},
+    {"snapkv-prefill", MakeSnapKvPrefillPolicy},
+    {"keydiff", MakeKeyDiffPolicy},
+    {"knorm", MakeKnormPolicy},
     {"tova", MakeTovaPolicy},
+    {"pyramidkv", MakePyramidKvPolicy},
+    {"pyramidkv-prefill", MakePyramidKvPrefillPolicy},
+    {"ada-snapkv", MakeAdaSnapKvPolicy},
+    {"ada-snapkv-prefill", MakeAdaSnapKvPrefillPolicy},
 };
 
 constexpr std::array<std::string_view, 3> kScopeNames = {"head", "layer", "sequence"};
+
+constexpr std::array<std::string_view, 3> kAllocationNames = {"head", "layer", "sequence"};
 
 constexpr std::array<std::string_view, 2> kTimingNames = {"chunked", "after_prefill"};
 
@@ -33,6 +43,17 @@ std::string_view Name(EvictionTiming timing) {
 
 std::string_view Name(EvictionScope scope) {
   return kScopeNames[size_t(scope)];
+}
+
+std::string_view Name(BudgetAllocation allocation) {
+  return kAllocationNames[size_t(allocation)];
+}
+
+Result<BudgetAllocation> ParseBudgetAllocation(std::string_view name) {
+  for (size_t i = 0; i < kAllocationNames.size(); ++i) {
+    if (kAllocationNames[i] == name) return BudgetAllocation(i);
+  }
+  return InvalidArgument("KV budget allocation: expected head, layer or sequence, found \"" + std::string(name) + "\"");
 }
 
 Result<EvictionScope> ParseEvictionScope(std::string_view name) {

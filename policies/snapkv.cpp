@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "policies/builtin_policies.h"
+#include "policies/snapkv_score.h"
 
 namespace winnow {
 namespace {
@@ -26,26 +27,28 @@ class SnapKvPolicy : public EvictionPolicy {
   EvictionTiming timing() const override { return timing_; }
   Observations observations() const override { return {.mass = ObservedMass::kWindow}; }
 
-  // Sums instead of means, since their order is the same; integers, so that no rounding depends on how they are added.
-  // Neighbours beyond the ends of the prefix (all but the window) count as 0.
-  void Score(const HeadView& head, std::span<float> scores) const override {
-    WINNOW_CHECK(scores.size() == head.mass.size());
-    const int64_t prefix = head.recent_begin;
-    std::fill(scores.begin(), scores.end(), 0.0f);
-    for (int64_t slot = 0; slot < prefix; ++slot) {
-      int64_t sum = 0;
-      for (int64_t i = std::max<int64_t>(0, slot - kPoolReach); i <= std::min(prefix - 1, slot + kPoolReach); ++i) {
-        sum += head.mass[size_t(i)];
-      }
-      scores[size_t(slot)] = float(sum);
-    }
-  }
+  void Score(const HeadView& head, std::span<float> scores) const override { ScoreBySnapKv(head, scores); }
 
  private:
   const EvictionTiming timing_;
 };
 
 }  // namespace
+
+// Sums instead of means, since their order is the same; integers, so that no rounding depends on how they are added.
+// Neighbours beyond the ends of the prefix (all but the window) count as 0.
+void ScoreBySnapKv(const HeadView& head, std::span<float> scores) {
+  WINNOW_CHECK(scores.size() == head.mass.size());
+  const int64_t prefix = head.recent_begin;
+  std::fill(scores.begin(), scores.end(), 0.0f);
+  for (int64_t slot = 0; slot < prefix; ++slot) {
+    int64_t sum = 0;
+    for (int64_t i = std::max<int64_t>(0, slot - kPoolReach); i <= std::min(prefix - 1, slot + kPoolReach); ++i) {
+      sum += head.mass[size_t(i)];
+    }
+    scores[size_t(slot)] = float(sum);
+  }
+}
 
 std::unique_ptr<EvictionPolicy> MakeSnapKvPolicy() {
   return std::make_unique<SnapKvPolicy>(EvictionTiming::kChunked);
