@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/resume_point.h"
 
 namespace winnow {
 
@@ -12,6 +13,11 @@ EvictionSchedule::EvictionSchedule(const Request& request)
     WINNOW_CHECK(block.num_slots > 0 && block.after_tokens > (pinned_.empty() ? 0 : pinned_.back().after_tokens));
     pinned_.push_back({block.after_tokens, block.num_slots});
   }
+  if (request.resume == nullptr) return;
+  tokens_ = request.resume->cache.tokens_seen;
+  slots_ = SlotsPerHead(*request.resume, settings_);
+  loaded_pinned_ = int64_t(request.resume->cache.pinned_positions.size());
+  while (next_pinned_ < pinned_.size() && pinned_[next_pinned_].after_tokens <= tokens_) ++next_pinned_;
 }
 
 int64_t EvictionSchedule::NextEviction() const {
@@ -56,10 +62,9 @@ EvictionSchedule::Due EvictionSchedule::Advance(int64_t num_tokens) {
 }
 
 int64_t EvictionSchedule::MaxSlots(int64_t num_tokens) const {
-  WINNOW_CHECK(tokens_ == 0);
   // Step by step from cut to cut, with one look at each.
   EvictionSchedule schedule = *this;
-  int64_t most = 0;
+  int64_t most = slots_;
   while (schedule.tokens_ < num_tokens) {
     const int64_t next = std::min(schedule.TokensUntilCut(), num_tokens - schedule.tokens_);
     const int64_t pinned_before = int64_t(schedule.next_pinned_), slots_before = schedule.slots_ + next;
@@ -75,6 +80,14 @@ int64_t EvictionSchedule::MaxSlots(int64_t num_tokens) const {
     }
   }
   return most;
+}
+
+int64_t EvictionSchedule::MaxSlotsOfAnyHead(int64_t num_tokens) const {
+  int64_t slots = num_tokens + loaded_pinned_;
+  for (size_t i = next_pinned_; i < pinned_.size(); ++i) {
+    if (pinned_[i].after_tokens <= num_tokens) slots += pinned_[i].num_slots;
+  }
+  return slots;
 }
 
 }  // namespace winnow

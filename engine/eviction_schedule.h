@@ -14,6 +14,7 @@ class EvictionSchedule {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
+  // At the first token, or where the request's resume point stands: pinned slots that were due by then are in it.
   explicit EvictionSchedule(const Request& request);
 
   int64_t tokens() const { return tokens_; }  // of the text, in the cache
@@ -32,8 +33,11 @@ class EvictionSchedule {
   // Tokens of the text after which the next eviction comes, or kNever.
   int64_t NextEviction() const;
 
-  // The most slots that a head ever holds if the text ends after `num_tokens` tokens. Asked before the first token.
+  // The most slots that a head holds from here on if the text ends after `num_tokens` tokens in all.
   int64_t MaxSlots(int64_t num_tokens) const;
+  // The same for a head that loses nothing, which heads with budgets of their own may do: the text and all pinned
+  // slots.
+  int64_t MaxSlotsOfAnyHead(int64_t num_tokens) const;
 
  private:
   struct Pinned {
@@ -45,6 +49,7 @@ class EvictionSchedule {
   std::vector<Pinned> pinned_;
   size_t next_pinned_ = 0;
   int64_t tokens_ = 0, slots_ = 0;
+  int64_t loaded_pinned_ = 0;  // slots of the resume point
 };
 
 }  // namespace winnow

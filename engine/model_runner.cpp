@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "engine/evictor.h"
 #include "engine/rank_check.h"
+#include "engine/resume_point.h"
 
 namespace winnow {
 namespace {
@@ -25,13 +26,15 @@ void AddKeptSet(const SequenceCache& cache, uint64_t* hash) {
 // The first token of the text, from the next one on, whose attention counts for its sequence's policy: all of them do,
 // or those of the recent window before the eviction. So that chunks and replays observe alike, nothing else matters.
 int64_t FirstObserved(const Sequence& sequence) {
-  switch (sequence.policy->observations().mass) {
+  const Observations observations = sequence.policy->observations();
+  switch (observations.mass) {
     case ObservedMass::kNone:
       break;
     case ObservedMass::kCumulative:
       return 0;
     case ObservedMass::kWindow:
-      return sequence.schedule.NextEviction() - sequence.request.eviction.recent_tokens;
+      return sequence.schedule.NextEviction() -
+             (observations.window_tokens > 0 ? observations.window_tokens : sequence.request.eviction.recent_tokens);
   }
   return EvictionSchedule::kNever;
 }
@@ -48,7 +51,6 @@ std::vector<float> HeadsOf(std::span<const float> all, int64_t layers, Range hea
   return own;
 }
 
-}  // namespace
 // Slots that every head of the sequence holds, on whatever rank, but for the one more that its larger budget allows.
 int64_t CommonLength(const Sequence& sequence) {
   const SequenceCache& cache = sequence.cache;
@@ -64,6 +66,7 @@ int64_t CommonLength(const Sequence& sequence) {
   return longest;
 }
 
+}  // namespace
 
 ModelRunner::ModelRunner(Transformer& transformer, PagePool& pool, Communicator& communicator, bool check_ranks)
     : transformer_(transformer),
@@ -81,7 +84,7 @@ Sequence& ModelRunner::Find(int64_t request_id) {
 Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
   StepResult result;
   for (int64_t id : plan.finished) result.finished.push_back(Finish(id));
-  for (const Request& request : plan.admitted) Admit(request);
+  for (const Request& request : plan.admitted) WINNOW_RETURN_IF_ERROR(Admit(request));
   if (!plan.items.empty()) {
     WINNOW_RETURN_IF_ERROR(RunItems(plan, &result));
     WINNOW_RETURN_IF_ERROR(AppendPinned(plan));
@@ -94,7 +97,7 @@ Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
   return result;
 }
 
-void ModelRunner::Admit(const Request& request) {
+Status ModelRunner::Admit(const Request& request) {
   auto policy = MakePolicy(request.eviction.policy);
   WINNOW_CHECK(policy.ok());  // resolved by the front
   const Range heads = transformer_.kv_heads();
@@ -103,12 +106,31 @@ void ModelRunner::Admit(const Request& request) {
                     .cache = SequenceCache(pool_, transformer_.config().num_layers, heads.size(), heads.begin),
                     .schedule = EvictionSchedule(request),
                     .tokens = request.prompt};
+  if (request.resume != nullptr) {
+    WINNOW_RETURN_IF_ERROR(sequence.cache.Restore(request.resume->cache));
+    sequence.peak_pages = sequence.cache.num_pages();
+    // What was counted over all ranks goes on as rank 0's share.
+    if (communicator_.rank() == 0) {
+      sequence.kept_hash = request.resume->kept_hash;
+      sequence.pages_evicted = request.resume->pages_freed;
+    }
+    sequence.request.resume = nullptr;
+  }
   const bool is_new = sequences_.emplace(request.id, std::move(sequence)).second;
   WINNOW_CHECK(is_new);
+  return OkStatus();
 }
 
 SequenceReport ModelRunner::Finish(int64_t request_id) {
   Sequence& sequence = Find(request_id);
+  SequenceReport report;
+  if (sequence.request.save_cache) {
+    // Before the last kept set is counted: for who goes on it is none.
+    const bool with_mass = sequence.policy->observations().mass != ObservedMass::kNone;
+    report.saved = GatherResumePoint(communicator_, {.cache = sequence.cache.TakeSnapshot(with_mass),
+                                                     .kept_hash = sequence.kept_hash,
+                                                     .pages_freed = sequence.pages_evicted});
+  }
   AddKeptSet(sequence.cache, &sequence.kept_hash);
   struct Share {
     uint64_t kept_hash;
@@ -122,7 +144,6 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
   std::vector<Share> shares(size_t(communicator_.size()));
   std::memcpy(shares.data(), bytes.data(), bytes.size());
 
-  SequenceReport report;
   report.request_id = request_id;
   report.tokens_seen = sequence.cache.tokens_seen();
   report.evictions = sequence.cache.evictions();
@@ -279,7 +300,7 @@ void ModelRunner::EvictDue(const StepPlan& plan) {
   for (const StepItem& item : plan.items) {
     if (!item.evict) continue;
     Sequence& sequence = Find(item.request_id);
-    due.push_back({sequence.policy.get(), &sequence.request, &sequence.cache});
+    due.push_back({sequence.policy.get(), &sequence.request, &sequence.cache, transformer_.config().num_kv_heads});
     pages_before.emplace_back(&sequence, sequence.cache.num_pages());
   }
   if (due.empty()) return;

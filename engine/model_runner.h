@@ -58,7 +58,7 @@ class ModelRunner {
   void set_cache_observer(CacheObserver observer) { cache_observer_ = std::move(observer); }
 
  private:
-  void Admit(const Request& request);
+  Status Admit(const Request& request);
   SequenceReport Finish(int64_t request_id);
   Status RunItems(const StepPlan& plan, StepResult* result);
   void SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result);

@@ -25,6 +25,9 @@ struct EvictionSettings {
   bool protect_prompt = false;  // the whole prompt stays, as sinks do
   std::optional<EvictionScope> scope =
       std::nullopt;  // none: the policy's own; resolved settings of an evicting policy have one
+  // Likewise; anything but head needs the scope head.
+  std::optional<BudgetAllocation> allocation = std::nullopt;
+  bool even_heads = true;  // once resolved: no head keeps more than one token more than another
   EvictionTiming timing = EvictionTiming::kChunked;  // the policy's own, once resolved
   // How the budget was asked for, if not in tokens; at most one of them. Resolved once, they only say where the numbers
   // of the budget came from.
@@ -62,6 +65,8 @@ struct PinnedBlock {
   std::vector<float> keys, values;  // [layers][KV heads of the model][num_slots][head_dim], keys rotated
 };
 
+struct ResumePoint;
+
 struct Request {
   int64_t id = 0;  // position in the run; names nothing random
   std::vector<int32_t> prompt;
@@ -74,6 +79,10 @@ struct Request {
   int64_t choice_index = 0;
   EvictionSettings eviction;
   std::vector<PinnedBlock> pinned;  // after_tokens ascending
+  // Where to go on (engine/resume_point.h): the first cache.tokens_seen tokens of `prompt`, not all of them, are in it.
+  // Null: from the first token. Shared by all copies of a request, since it may be large.
+  std::shared_ptr<const ResumePoint> resume;
+  bool save_cache = false;  // the report of the finished sequence carries a resume point
 
   int64_t prompt_tokens() const { return original_prompt_tokens > 0 ? original_prompt_tokens : int64_t(prompt.size()); }
 };

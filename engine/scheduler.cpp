@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compute/kv_layout.h"
+#include "engine/resume_point.h"
 
 namespace winnow {
 
@@ -13,8 +14,11 @@ int64_t SlotsToReserve(const Request& request) {
   const int64_t tokens = int64_t(request.prompt.size()) + std::max<int64_t>(request.max_tokens - 1, 0);
   const EvictionSchedule schedule(request);
   // The schedule counts a head with the smaller budget; after an eviction one with the larger budget has a slot more.
-  const bool has_larger_heads = request.eviction.larger_heads > 0 && schedule.NextEviction() < tokens;
-  const int64_t slots = schedule.MaxSlots(tokens) + has_larger_heads;
+  const bool was_evicted = request.resume != nullptr && request.resume->cache.evictions > 0;
+  const bool has_larger_heads = request.eviction.larger_heads > 0 && (was_evicted || schedule.NextEviction() < tokens);
+  // Where heads get different budgets one may keep everything.
+  const int64_t slots =
+      request.eviction.even_heads ? schedule.MaxSlots(tokens) + has_larger_heads : schedule.MaxSlotsOfAnyHead(tokens);
   return (slots + kPageSlots - 1) / kPageSlots * kPageSlots;
 }
 

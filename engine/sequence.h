@@ -34,6 +34,7 @@ struct SequenceReport {
   int64_t pages_freed = 0;   // by evictions
   std::vector<int64_t> peak_bytes_per_rank;
   uint64_t kept_hash = 0;  // of every kept set, after each eviction and at the end; the same for any rank count
+  std::shared_ptr<const ResumePoint> saved;  // on rank 0, if the request asked for it
 };
 
 }  // namespace winnow

@@ -1,6 +1,7 @@
 #include "engine/step_plan.h"
 
 #include "base/byte_stream.h"
+#include "engine/resume_point.h"
 
 namespace winnow {
 namespace {
@@ -26,19 +27,25 @@ void WriteRequest(const Request& request, ByteWriter& writer) {
   writer.Write(request.eviction.timing);
   writer.Write(request.eviction.scope.has_value());
   writer.Write(request.eviction.scope.value_or(EvictionScope::kHead));
-  writer.Write(uint64_t(request.pinned.size()));
+  writer.Write(request.eviction.even_heads);
+  writer.Write(request.eviction.allocation.has_value());
+  writer.Write(request.eviction.allocation.value_or(BudgetAllocation::kHead));
   writer.Write(request.eviction.budget_ratio.has_value());
   writer.Write(request.eviction.budget_ratio.value_or(0));
   writer.Write(request.eviction.budget_bytes.has_value());
   writer.Write(request.eviction.budget_bytes.value_or(0));
   writer.Write(request.eviction.larger_heads);
   writer.Write(request.eviction.num_kv_heads);
+  writer.Write(uint64_t(request.pinned.size()));
   for (const PinnedBlock& block : request.pinned) {
     writer.Write(block.after_tokens);
     writer.Write(block.num_slots);
     writer.WriteAll(std::span<const float>(block.keys));
     writer.WriteAll(std::span<const float>(block.values));
   }
+  writer.Write(request.save_cache);
+  writer.Write(request.resume != nullptr);
+  if (request.resume != nullptr) WriteResumePoint(*request.resume, writer);
 }
 
 Request ReadRequest(ByteReader& reader) {
@@ -64,10 +71,10 @@ Request ReadRequest(ByteReader& reader) {
   const bool has_scope = reader.Read<bool>();
   const auto scope = reader.Read<EvictionScope>();
   if (has_scope) request.eviction.scope = scope;
-  const auto num_pinned = reader.Read<uint64_t>();
-  for (uint64_t i = 0; i < num_pinned; ++i) {
-    PinnedBlock& block = request.pinned.emplace_back();
-    block.after_tokens = reader.Read<int64_t>();
+  request.eviction.even_heads = reader.Read<bool>();
+  const bool has_allocation = reader.Read<bool>();
+  const auto allocation = reader.Read<BudgetAllocation>();
+  if (has_allocation) request.eviction.allocation = allocation;
   const bool has_ratio = reader.Read<bool>();
   const double ratio = reader.Read<double>();
   if (has_ratio) request.eviction.budget_ratio = ratio;
@@ -76,10 +83,16 @@ Request ReadRequest(ByteReader& reader) {
   if (has_bytes) request.eviction.budget_bytes = bytes;
   request.eviction.larger_heads = reader.Read<int64_t>();
   request.eviction.num_kv_heads = reader.Read<int64_t>();
+  const auto num_pinned = reader.Read<uint64_t>();
+  for (uint64_t i = 0; i < num_pinned; ++i) {
+    PinnedBlock& block = request.pinned.emplace_back();
+    block.after_tokens = reader.Read<int64_t>();
     block.num_slots = reader.Read<int64_t>();
     block.keys = reader.ReadAll<float>();
     block.values = reader.ReadAll<float>();
   }
+  request.save_cache = reader.Read<bool>();
+  if (reader.Read<bool>()) request.resume = std::make_shared<const ResumePoint>(ReadResumePoint(reader));
   return request;
 }
 

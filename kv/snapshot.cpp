@@ -61,9 +61,9 @@ Status CheckHead(const SequenceSnapshot& snapshot, const HeadSnapshot& head) {
   }
   WINNOW_RETURN_IF_ERROR(CheckElements(snapshot, "keys", head.keys, head.length()));
   WINNOW_RETURN_IF_ERROR(CheckElements(snapshot, "values", head.values, head.length()));
-  if (head.mass.empty() && !snapshot.has_mass()) return OkStatus();
-  if (int64_t(head.mass.size()) != head.length()) {
-    return BadFile("mass: expected " + Ints(head.length()) + " counters, found " + Ints(int64_t(head.mass.size())));
+  const int64_t counters = snapshot.has_mass() ? head.length() : 0;
+  if (int64_t(head.mass.size()) != counters) {
+    return BadFile("mass: expected " + Ints(counters) + " counters, found " + Ints(int64_t(head.mass.size())));
   }
   // Heads that share a kept set add their counters in 64 bits.
   const int64_t most = (int64_t(1) << 62) / int64_t(snapshot.heads.size());
@@ -99,11 +99,14 @@ std::vector<uint8_t> ToElements(std::span<const float> floats, DType dtype) {
 
 }  // namespace
 
-int64_t SequenceSnapshot::min_length() const {
-  WINNOW_CHECK(!heads.empty());
-  int64_t shortest = heads[0].length();
-  for (const HeadSnapshot& head : heads) shortest = std::min(shortest, head.length());
-  return shortest;
+bool SequenceSnapshot::has_mass() const {
+  return std::any_of(heads.begin(), heads.end(), [](const HeadSnapshot& head) { return !head.mass.empty(); });
+}
+
+int64_t SequenceSnapshot::entries() const {
+  int64_t sum = 0;
+  for (const HeadSnapshot& head : heads) sum += head.length();
+  return sum;
 }
 
 Status CheckSnapshot(const SequenceSnapshot& snapshot) {

@@ -38,8 +38,8 @@ struct SequenceSnapshot {
   const HeadSnapshot& head(int64_t layer, int64_t local_head) const {
     return heads[size_t(layer * num_kv_heads + local_head)];
   }
-  bool has_mass() const { return !heads.empty() && !heads[0].mass.empty(); }
-  int64_t min_length() const;  // of the heads; those with a larger share of an uneven budget hold more
+  bool has_mass() const;
+  int64_t entries() const;  // sum of lengths
 
   bool operator==(const SequenceSnapshot&) const = default;
 };

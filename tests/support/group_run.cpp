@@ -14,7 +14,9 @@ namespace {
 // split.
 class LogitsDigest {
  public:
-  explicit LogitsDigest(Range vocab) : vocab_(vocab) {}
+  LogitsDigest(Range vocab, const std::map<int64_t, uint64_t>& sampled_before) : vocab_(vocab) {
+    for (const auto& [request_id, steps] : sampled_before) entries_[request_id].steps = steps;
+  }
 
   void Add(const StepPlan& plan, std::span<const float> logits) {
     size_t row = 0;
@@ -57,7 +59,7 @@ RunOutcome RunRank(const GgufFile& file, const ModelConfig& config, const RunSet
   outcome.status = AgreeOnStatus(communicator, engine.status());
   if (!outcome.status.ok()) return outcome;
   const ShardPlan plan = MakeShardPlan(ShardDimsOf(config), communicator.size()).value();
-  LogitsDigest digest(plan.vocab_rows[size_t(communicator.rank())]);
+  LogitsDigest digest(plan.vocab_rows[size_t(communicator.rank())], settings.sampled_before);
   (*engine)->runner().set_logits_observer(
       [&](const StepPlan& step, std::span<const float> logits) { digest.Add(step, logits); });
 
@@ -72,6 +74,7 @@ RunOutcome RunRank(const GgufFile& file, const ModelConfig& config, const RunSet
     }
     outcome.status = leader.Run({.on_token = nullptr, .on_completion = [&](const Completion& completion) {
                                    outcome.requests[size_t(completion.request_id)] = ToOutcome(completion);
+                                   if (completion.kv.saved) outcome.saved[completion.request_id] = completion.kv.saved;
                                  }});
   } else {
     outcome.status = RunWorker((*engine)->runner(), communicator);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@ namespace winnow {
 struct RunSettings {
   EngineOptions engine;
   SchedulerLimits limits;  // pool_slots as in engine if 0
+  // Sampled tokens that a request had before this run, so that the digests of both parts add up to that of the whole.
+  std::map<int64_t, uint64_t> sampled_before = {};
 };
 
 struct RequestOutcome {
@@ -28,8 +32,9 @@ struct RequestOutcome {
 };
 
 struct RunOutcome {
-  std::vector<RequestOutcome> requests;  // by request id
-  WorkReport work;                       // not compared
+  std::vector<RequestOutcome> requests;                         // by request id
+  std::map<int64_t, std::shared_ptr<const ResumePoint>> saved;  // by request id, of those that asked; not compared
+  WorkReport work;                                              // not compared
   Status status;
 
   bool SameBits(const RunOutcome& other) const { return requests == other.requests; }
