@@ -46,7 +46,8 @@ Result<std::vector<double>> TimeEvictions(Backend& backend, const std::string& n
   WINNOW_ASSIGN_OR_RETURN(request.eviction, ResolveEviction({.policy = name, .budget = kBudget, .interval = kInterval},
                                                             {.prompt_tokens = kBudget}));
   WINNOW_ASSIGN_OR_RETURN(const std::unique_ptr<EvictionPolicy> policy, MakePolicy(name));
-  const int64_t num_pages = kLayers * kKvHeads * (kBudget + kInterval) / kPageSlots;
+  // Twice what even heads need: policies that let heads compete have longer ones.
+  const int64_t num_pages = 2 * kLayers * kKvHeads * (kBudget + kInterval) / kPageSlots;
   const bool with_mass = policy->observations().mass != ObservedMass::kNone;
   WINNOW_ASSIGN_OR_RETURN(const std::unique_ptr<PagePool> pool,
                           PagePool::Make(backend, {kHeadDim, DType::kBF16}, num_pages, with_mass));
@@ -56,11 +57,11 @@ Result<std::vector<double>> TimeEvictions(Backend& backend, const std::string& n
   for (int64_t i = 0; i < num_pages * kPageSlots; ++i) mass.push_back(Philox(3, {uint32_t(i), 0, 0, 0})[0]);
   std::vector<double> seconds;
   for (int round = -2; round < kRounds; ++round) {  // two warm-ups
-    const int64_t missing = request.eviction.Trigger() - cache.max_length();
+    const int64_t missing = cache.evictions() == 0 ? request.eviction.Trigger() : kInterval;
     WINNOW_RETURN_IF_ERROR(cache.Reserve(missing));
     cache.Append(missing);
     if (with_mass) backend.CopyToDevice(pool->mass(), std::as_bytes(std::span(mass)));
-    const DueEviction due{policy.get(), &request, &cache};
+    const DueEviction due{policy.get(), &request, &cache, kKvHeads};
     const double time = TimeOnce([&] { EvictToBudget(*communicator, std::span(&due, 1)); });
     if (round >= 0) seconds.push_back(time);
   }
@@ -81,11 +82,13 @@ Status Measure(Backend& backend, int threads) {
     WINNOW_ASSIGN_OR_RETURN(const std::unique_ptr<EvictionPolicy> policy, MakePolicy(name));
     if (!policy->evicts() || policy->timing() != EvictionTiming::kChunked) continue;
     WINNOW_ASSIGN_OR_RETURN(const std::vector<double> seconds, TimeEvictions(backend, name));
-    const ObservedMass mass = policy->observations().mass;
+    const Observations observations = policy->observations();
+    const ObservedMass mass = observations.mass;
+    const int64_t window =
+        observations.window_tokens > 0 ? observations.window_tokens : EvictionSettings().recent_tokens;
     const double observed_share = mass == ObservedMass::kCumulative ? 1
-                                  : mass == ObservedMass::kWindow
-                                      ? double(EvictionSettings().recent_tokens) / double(kInterval)
-                                      : 0.0;
+                                  : mass == ObservedMass::kWindow   ? double(window) / double(kInterval)
+                                                                    : 0.0;
     const Seconds times = Summary(seconds);
     std::printf("%-16s %10.0f us %10.0f us        %10.2f us\n", name.c_str(), times.median * 1e6, times.best * 1e6,
                 observation * observed_share);

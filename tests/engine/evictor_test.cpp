@@ -29,7 +29,7 @@ class Evictor : public testing::Test {
   static void Evict(const Request& request, SequenceCache& cache) {
     const auto policy = MakePolicy(request.eviction.policy).value();
     const auto communicator = MakeLocalCommunicator();
-    const DueEviction due{policy.get(), &request, &cache};
+    const DueEviction due{policy.get(), &request, &cache, kHeads};
     EvictToBudget(*communicator, {&due, 1});
   }
 
@@ -172,7 +172,7 @@ TEST(EvictorScopes, SharedSetsAreTheSumsOverTheHeadsOfAllRanks) {
                           .recent_tokens = 10,
                           .scope = EvictionScope::kSequence};
       const auto policy = MakePolicy("h2o").value();
-      const DueEviction due{policy.get(), &request, &cache};
+      const DueEviction due{policy.get(), &request, &cache, kHeads};
       EvictToBudget(communicator, {&due, 1});
       const std::lock_guard lock(mutex);
       const auto& positions = cache.head(kLayers - 1, 0).positions;
@@ -201,7 +201,7 @@ TEST(EvictorObservation, WindowMassBeginsAnewAndCumulativeMassGoesOn) {
     request.eviction = {.policy = name, .budget = 20, .interval = 30, .sink_tokens = 2, .recent_tokens = 8};
     const auto policy = MakePolicy(name).value();
     const auto communicator = MakeLocalCommunicator();
-    const DueEviction due{policy.get(), &request, &cache};
+    const DueEviction due{policy.get(), &request, &cache, kHeads};
     EvictToBudget(*communicator, {&due, 1});
     const int64_t expected = policy->observations().mass == ObservedMass::kWindow ? 0 : 7;
     for (const auto& head : cache.ReadMass()) EXPECT_EQ(head, std::vector<int64_t>(20, expected)) << name;
