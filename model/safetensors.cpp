@@ -100,8 +100,8 @@ Status SafetensorsFile::ReadHeader() {
   // In the order of the data, so that each begins where the one before ends.
   std::vector<std::tuple<uint64_t, uint64_t, const std::string*>> parts;
   for (const auto& [name, entry] : header.entries) {
-    const auto refuse = [&](const std::string& message) {
-      return BadFile("tensor " + Printable(name) + ": " + message);
+    const auto refuse = [&, &tensor = name](const std::string& message) {
+      return BadFile("tensor " + Printable(tensor) + ": " + message);
     };
     const auto type = FindType(entry.dtype);
     if (!type) return refuse("unknown type '" + Printable(entry.dtype.substr(0, 60)) + "'");

@@ -1,5 +1,6 @@
 #include "compute/cpu/tile.h"
 
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -12,9 +13,17 @@ int64_t ByteOffset(int64_t input, int64_t lane) {
   return 64 * (input / 4) + 4 * lane + input % 4;
 }
 
-// The scale was a half in the file, so the conversion back is exact.
+// The scale was a half in the file, so the conversion back is exact and only moves bits. (clang 14 has no _Float16.)
+uint16_t HalfOf(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits >> 16 & 0x8000, exponent = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
+  if (exponent == 0) return uint16_t(sign);
+  if (exponent == 0xff) return uint16_t(sign | 0x7c00 | fraction >> 13);
+  if (exponent < 113) return uint16_t(sign | (fraction | 0x800000) >> (126 - exponent));  // denormal as a half
+  return uint16_t(sign | (exponent - 112) << 10 | fraction >> 13);
+}
 void PutHalf(float value, std::byte* to, int64_t lane) {
-  const _Float16 half = static_cast<_Float16>(value);
+  const uint16_t half = HalfOf(value);
   std::memcpy(to + 2 * lane, &half, 2);
 }
 float GetHalf(const std::byte* from, int64_t lane) {
