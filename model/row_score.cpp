@@ -1,8 +1,10 @@
 #include "model/row_score.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/exact_math.h"
@@ -11,10 +13,10 @@
 namespace winnow {
 namespace {
 
-// Sums of products of a probability and a difference of logits: steps of 2^-32, so that terms up to 2^20 leave room for
-// 2^11 of them; all but a few hundred of a row's terms are far below 1.
+// Sums of products of a probability and a difference of logits: steps of 2^-32. Terms up to 2^12 leave room for 2^18 of
+// them, whatever the logits are; a term of KL beyond 4096 nats counts as 4096.
 constexpr double kProductSteps = 0x1p32;
-constexpr double kProductLimit = 0x1p20;
+constexpr double kProductLimit = 0x1p12;
 
 // The largest logit of a row. 16 bytes without padding: it crosses ranks as it is.
 struct Top {
@@ -58,28 +60,48 @@ struct Sums {
   int64_t target = 0;     // z of the target in its float's bits, plus 1 on its owner; 0 elsewhere
 };
 
-int64_t Product(double weight, double factor) {
-  const double term = std::clamp(weight * factor, -kProductLimit, kProductLimit);
-  return int64_t(std::nearbyint(term * kProductSteps));
+// The nearest integer, ties to even, of |x| < 2^51: beside 1.5 * 2^52 a double has no fraction. Loops with this form
+// are vectorised, those with a conversion are not.
+int64_t Rounded(double x) {
+  return std::bit_cast<int64_t>(x + 0x1.8p52) - std::bit_cast<int64_t>(0x1.8p52);
 }
 
-Sums SumRow(const ScoreRow& row, int32_t first_id, float largest, const ScoreRow* reference, float reference_largest) {
+int64_t Product(double weight, double factor) {
+  return Rounded(std::clamp(weight * factor, -kProductLimit, kProductLimit) * kProductSteps);
+}
+
+// z of a logit: finite, also where the difference is beyond float's range.
+float Centred(float logit, float largest) {
+  return std::max(logit - largest, std::numeric_limits<float>::lowest());
+}
+
+// A row by itself. weights [vocabulary rows] becomes exp(z).
+Sums SumRow(const ScoreRow& row, int32_t first_id, float largest, std::span<float> weights) {
   Sums sums;
+  for (size_t i = 0; i < row.logits.size(); ++i) weights[i] = ExactExp(Centred(row.logits[i], largest));
   for (size_t i = 0; i < row.logits.size(); ++i) {
-    const float z = row.logits[i] - largest, weight = ExactExp(z);
-    sums.weight += int64_t(std::nearbyint(double(weight) * kProbabilitySteps));
-    sums.weighted += Product(weight, z);
-    if (reference != nullptr) {
-      const float z_reference = reference->logits[i] - reference_largest;
-      sums.reference += Product(ExactExp(z_reference), double(z_reference) - double(z));
-    }
-    if (first_id + int32_t(i) == row.target) {
-      uint32_t bits;
-      std::memcpy(&bits, &z, sizeof(bits));
-      sums.target = int64_t(bits) + 1;
-    }
+    sums.weight += Rounded(double(weights[i]) * kProbabilitySteps);
+    sums.weighted += Product(weights[i], Centred(row.logits[i], largest));
+  }
+  const int64_t target = int64_t(row.target) - first_id;
+  if (target >= 0 && target < int64_t(row.logits.size())) {
+    const float z = Centred(row.logits[size_t(target)], largest);
+    uint32_t bits;
+    std::memcpy(&bits, &z, sizeof(bits));
+    sums.target = int64_t(bits) + 1;
   }
   return sums;
+}
+
+// Sums::reference of a row; weights: the reference's.
+int64_t SumDifferences(std::span<const float> logits, float largest, std::span<const float> reference_logits,
+                       float reference_largest, std::span<const float> weights) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double z_reference = Centred(reference_logits[i], reference_largest);
+    sum += Product(weights[i], z_reference - double(Centred(logits[i], largest)));
+  }
+  return sum;
 }
 
 float TargetOf(int64_t target) {
@@ -98,14 +120,27 @@ std::vector<RowScore> ScoreRows(Communicator& communicator, int32_t first_id, st
   for (const ScoreRow& row : rows) tops.push_back(LargestOf(row.logits, first_id));
   tops = MergeTops(communicator, tops);
 
-  std::vector<Sums> sums(rows.size());
-  for (size_t r = 0; r < rows.size(); ++r) {
+  // Whether a row is finite, and what it is compared with.
+  const auto is_usable = [&](size_t r) {
     const int64_t reference = rows[r].reference;
-    WINNOW_CHECK(reference < int64_t(rows.size()));
-    if (tops[r].not_finite || (reference >= 0 && tops[size_t(reference)].not_finite)) continue;
-    const bool compared = reference >= 0;
-    sums[r] = SumRow(rows[r], first_id, tops[r].logit, compared ? &rows[size_t(reference)] : nullptr,
-                     compared ? tops[size_t(reference)].logit : 0.0f);
+    return !tops[r].not_finite && (reference < 0 || !tops[size_t(reference)].not_finite);
+  };
+  std::vector<std::vector<size_t>> compared(rows.size());  // the rows that have this one as reference
+  for (size_t r = 0; r < rows.size(); ++r) {
+    WINNOW_CHECK(rows[r].reference < int64_t(rows.size()));
+    if (rows[r].reference >= 0 && is_usable(r)) compared[size_t(rows[r].reference)].push_back(r);
+  }
+  std::vector<Sums> sums(rows.size());
+  std::vector<float> weights(rows[0].logits.size());  // of one row at a time, for all that are compared with it
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (tops[r].not_finite) continue;
+    const int64_t differences = sums[r].reference;  // the reference may have come first
+    sums[r] = SumRow(rows[r], first_id, tops[r].logit, weights);
+    sums[r].reference = differences;
+    for (size_t other : compared[r]) {
+      sums[other].reference =
+          SumDifferences(rows[other].logits, tops[other].logit, rows[r].logits, tops[r].logit, weights);
+    }
   }
   static_assert(sizeof(Sums) == 4 * sizeof(int64_t));
   communicator.AllReduce(std::span<int64_t>(&sums[0].weight, 4 * sums.size()), ReduceOp::kSum);
@@ -114,7 +149,7 @@ std::vector<RowScore> ScoreRows(Communicator& communicator, int32_t first_id, st
   for (size_t r = 0; r < rows.size(); ++r) {
     RowScore& score = scores[r];
     const int64_t reference = rows[r].reference;
-    if (tops[r].not_finite || (reference >= 0 && tops[size_t(reference)].not_finite)) {
+    if (!is_usable(r)) {
       score.status = NumericalError("the logits before position " + std::to_string(rows[r].position) +
                                     " are not finite: a sum left the fixed-point range or met a NaN");
       continue;

@@ -32,6 +32,7 @@ struct RowScore {
 };
 
 // `first_id` is the token id of this rank's first vocabulary row. The rows (but for logits) are the same on all ranks.
+// A term of KL beyond 4096 nats counts as 4096.
 // Two collectives: an all-gather of 16 bytes a row, an all-reduce of 32 bytes a row.
 std::vector<RowScore> ScoreRows(Communicator& communicator, int32_t first_id, std::span<const ScoreRow> rows);
 
