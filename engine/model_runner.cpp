@@ -319,8 +319,10 @@ Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
   for (const StepItem& item : plan.items) {
     const Sequence& sequence = Find(item.request_id);
     const SequenceCache& cache = sequence.cache;
-    state.lengths = HashWords(
-        {state.lengths, uint64_t(cache.tokens_seen()), uint64_t(CommonLength(sequence)), uint64_t(cache.evictions())});
+    // Heads that compete, or layers with budgets of their own, have lengths that only their rank knows.
+    const int64_t length = sequence.request.eviction.even_heads ? CommonLength(sequence) : 0;
+    state.lengths =
+        HashWords({state.lengths, uint64_t(cache.tokens_seen()), uint64_t(length), uint64_t(cache.evictions())});
     // Heads that share a kept set are on several ranks, one set a layer or one in all; other sets are on one rank
     // alone.
     const EvictionScope scope = sequence.request.eviction.scope.value_or(EvictionScope::kHead);

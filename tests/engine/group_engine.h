@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -28,15 +29,26 @@ inline Request Greedy(int64_t id, const std::vector<int32_t>& prompt, int64_t ma
   return request;
 }
 
+// Sees every rank's part of a cache after each step, evictions done. Called by the ranks' threads.
+using CacheWatch = std::function<void(int rank, const StepItem&, const SequenceCache&, PagePool&)>;
+
 // `requests` keep their ids. pool_slots of `limits` comes from `options`.
 inline GroupRun RunGroup(int num_ranks, const GgufFile& file, const ModelConfig& config, const EngineOptions& options,
-                         SchedulerLimits limits, const std::vector<Request>& requests) {
+                         SchedulerLimits limits, const std::vector<Request>& requests,
+                         const CacheWatch& watch = nullptr) {
   GroupRun run;
   run.pages_left.resize(static_cast<size_t>(num_ranks));
   limits.pool_slots = options.pool_slots;
   std::mutex mutex;  // guards `run`
   RunThreadRanks(num_ranks, [&](Communicator& communicator) {
-    const auto engine = RankEngine::Make(file, config, options, communicator, nullptr).value();
+    auto made = RankEngine::Make(file, config, options, communicator, nullptr);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    const auto engine = std::move(made).value();
+    if (watch) {
+      engine->runner().set_cache_observer([&](const StepItem& item, const SequenceCache& cache) {
+        watch(communicator.rank(), item, cache, engine->pool());
+      });
+    }
     GroupRun mine;
     if (communicator.rank() == 0) {
       Leader leader(engine->runner(), communicator, limits);
@@ -59,6 +71,20 @@ inline GroupRun RunGroup(int num_ranks, const GgufFile& file, const ModelConfig&
     run.work = mine.work;
   });
   return run;
+}
+
+// What two runs of a request must have in common, bit for bit. Log-probabilities are of all logits, so that a logit
+// cannot differ without them.
+inline void ExpectSameBits(const Completion& got, const Completion& want) {
+  EXPECT_EQ(got.token_ids, want.token_ids);
+  EXPECT_EQ(got.logprobs, want.logprobs);
+  EXPECT_EQ(got.finish_reason, want.finish_reason);
+  EXPECT_EQ(got.kv.tokens_seen, want.kv.tokens_seen);
+  EXPECT_EQ(got.kv.evictions, want.kv.evictions);
+  EXPECT_EQ(got.kv.kept_entries, want.kv.kept_entries);
+  EXPECT_EQ(got.kv.pinned_entries, want.kv.pinned_entries);
+  EXPECT_EQ(got.kv.evicted_entries, want.kv.evicted_entries);
+  EXPECT_EQ(got.kv.kept_hash, want.kv.kept_hash);
 }
 
 }  // namespace winnow

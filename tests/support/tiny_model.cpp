@@ -101,7 +101,7 @@ std::vector<uint8_t> TinyModelBytes(const TinyModelSpec& spec) {
     norm(prefix + "attn_norm.weight");
     norm(prefix + "ffn_norm.weight");
     matrix(prefix + "attn_q.weight", spec.weights, hidden, hidden, 1.5f);
-    matrix(prefix + "attn_k.weight", spec.weights, hidden, kv_columns, 1.5f);
+    matrix(prefix + "attn_k.weight", spec.weights, hidden, kv_columns, spec.key_gain);
     matrix(prefix + "attn_v.weight", spec.weights, hidden, kv_columns, 1.0f);
     matrix(prefix + "attn_output.weight", spec.weights, hidden, hidden, 1.0f);
     matrix(prefix + "ffn_gate.weight", spec.weights, hidden, spec.ffn_size, 1.5f);

@@ -21,6 +21,7 @@ struct TinyModelSpec {
   DType weights = DType::kQ4_1;     // kQ4_0, kQ4_1, kQ8_0, kBF16 or kF32
   DType embeddings = DType::kQ8_0;  // of token_embd and output
   uint64_t seed = 1;
+  float key_gain = 1.5f;  // of the key projection; 0 (F32 only): every query attends to all it sees alike
 
   int64_t hidden_size() const { return num_query_heads * head_dim; }
 };
