@@ -1,5 +1,7 @@
 // Cosines and sines of rotary position embedding (RoFormer, arXiv 2104.09864) without scaling: made on the host with
-// ExactSinCos, so that their bits depend on (theta, head_dim, position) alone. Grows as positions come. Engine thread.
+// ExactSinCos, so that their bits depend on (theta, head_dim, position) alone. Made anew for each row of a step: a
+// table of all positions so far would grow by 256 bytes a token at heads of 64, for 32 sines that nobody notices.
+// Engine thread.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +19,8 @@ class RotaryTable {
   std::span<const float> CosSin(int64_t position);
 
  private:
-  int64_t head_dim_;
   std::vector<double> frequencies_;  // [head_dim / 2], radians per position
-  std::vector<float> table_;         // [positions][head_dim]
+  std::vector<float> row_;           // [head_dim]
 };
 
 }  // namespace winnow

@@ -42,7 +42,7 @@ TEST(RotaryTable, BitsDoNotDependOnTheOrderInWhichPositionsCome) {
   RotaryTable fresh(10000, 64);
   for (int64_t position = 0; position <= 300; ++position) {
     const auto row = fresh.CosSin(position), other = up.CosSin(position);
-    ASSERT_TRUE(std::equal(row.begin(), row.end(), other.begin())) << position;
+    ASSERT_TRUE(std::equal(row.begin(), row.end(), other.begin(), other.end())) << position;
   }
 }
 
