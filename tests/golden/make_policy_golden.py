@@ -23,13 +23,14 @@ REPLAY_TAIL = 8  # last tokens of the previous chunk
 class Writer:
     """Arrays one after another in a .bin file, each described in a JSON object."""
 
-    TYPES = {"f64": "<f8", "f32": "<f4", "i32": "<i4", "u8": "u1", "bf16": "<u2"}
+    TYPES = {"f64": "<f8", "f32": "<f4", "u8": "u1", "bf16": "<u2"}
 
     def __init__(self):
         self.arrays, self.content = {}, b""
 
     def add(self, name, array, dtype):
         array = np.asarray(array)
+        assert dtype != "u8" or array.max(initial=0) < 256, f"{name} does not fit a byte"
         if dtype == "bf16":
             bits = np.ascontiguousarray(array, dtype="<f4").view("<u4")
             assert not (bits & 0xFFFF).any(), f"{name} is not representable in bfloat16"
@@ -164,13 +165,18 @@ class Case:
             for name in ("q", "k", "hidden"):
                 self.writer.add(f"replay{i}/{name}", replay[name], "bf16")
 
+    def add_scores(self, prefix, values, scored):
+        """float32: its rounding is far below MIN_MARGIN. The mask is left out where every slot has a score."""
+        self.writer.add(f"{prefix}/scores", values, "f32")
+        if not np.all(scored):
+            self.writer.add(f"{prefix}/scored", scored, "u8")
+
     def add_once(self, policy, form, scores, held, kept, margin_found, **parameters):
         """One eviction; all heads hold the same tokens before, maybe different numbers after."""
         prefix = f"{policy}/{form}"
-        self.writer.add(f"{prefix}/scores", scores.values, "f64")
-        self.writer.add(f"{prefix}/scored", scores.scored, "u8")
-        self.writer.add(f"{prefix}/counts", [[len(tokens) for tokens in heads] for heads in kept], "i32")
-        self.writer.add(f"{prefix}/kept", np.concatenate([tokens for heads in kept for tokens in heads]), "i32")
+        self.add_scores(prefix, scores.values, scores.scored)
+        self.writer.add(f"{prefix}/counts", [[len(tokens) for tokens in heads] for heads in kept], "u8")
+        self.writer.add(f"{prefix}/kept", np.concatenate([tokens for heads in kept for tokens in heads]), "u8")
         self.record(policy, form, margin_found, slots=len(held[0][0]), **parameters)
 
     def add_periodic(self, policy, function, sinks, recent, needs_future=False, **parameters):
@@ -178,10 +184,8 @@ class Case:
         steps = oracle.run_periodic(self.trace, function, budget, interval, sinks, recent, needs_future)
         found = min(head_margins(scores, view.held, kept, sinks, recent) for view, scores, kept in steps)
         prefix = f"{policy}/periodic"
-        self.writer.add(f"{prefix}/scores", [scores.values for _, scores, _ in steps], "f64")
-        self.writer.add(f"{prefix}/scored", [scores.scored for _, scores, _ in steps], "u8")
-        self.writer.add(f"{prefix}/held", [view.held for view, _, _ in steps], "i32")
-        self.writer.add(f"{prefix}/kept", [kept for _, _, kept in steps], "i32")
+        self.add_scores(prefix, [scores.values for _, scores, _ in steps], [scores.scored for _, scores, _ in steps])
+        self.writer.add(f"{prefix}/kept", [kept for _, _, kept in steps], "u8")
         self.record(
             policy,
             "periodic",
@@ -330,7 +334,7 @@ class Case:
             [oracle.compacted_keys(self.trace, layer, head, slots) for head in range(self.trace.kv_heads)]
             for layer in range(self.trace.layers)
         ]
-        self.writer.add("streaming-llm-compacted/prefill/kept", slots, "i32")
+        self.writer.add("streaming-llm-compacted/prefill/kept", slots, "u8")
         self.writer.add("streaming-llm-compacted/prefill/keys", compacted, "f32")
         self.results.append(
             {"policy": "streaming-llm-compacted", "form": "prefill", "slots": view.seen, "budget": budget, "sinks": 4}
