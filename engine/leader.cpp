@@ -29,6 +29,7 @@ Status Leader::Run(const Callbacks& callbacks) {
     std::vector<std::byte> bytes = Serialise(plan);
     communicator_.Broadcast(bytes, 0);
     WINNOW_ASSIGN_OR_RETURN(const StepResult result, runner_.Execute(plan));
+    if (callbacks.on_step) callbacks.on_step(plan);
     for (const SequenceReport& report : result.finished) {
       Completion& completion = progress_.at(report.request_id).completion;
       completion.kv = report;

@@ -26,6 +26,7 @@ struct Completion {
 class Leader {
  public:
   struct Callbacks {
+    std::function<void(const StepPlan&)> on_step = nullptr;  // once its rows have gone through the model
     std::function<void(int64_t request_id, int32_t token)> on_token;
     std::function<void(const Completion&)> on_completion;
   };

@@ -15,6 +15,8 @@
 #include "engine/worker.h"
 #include "launch/generate_report.h"
 #include "launch/generate_requests.h"
+#include "launch/kv_memory.h"
+#include "launch/prompt_progress.h"
 #include "model/gguf_fingerprint.h"
 #include "model/utf8_stream.h"
 
@@ -25,6 +27,7 @@ namespace {
 struct Front {
   std::unique_ptr<Tokenizer> tokenizer;
   PreparedRequests prepared;
+  KvMemory memory;
   std::vector<Completion> completions;  // by request id
 };
 
@@ -56,7 +59,12 @@ Status CheckSameFile(Communicator& communicator, const GgufFile& file) {
                  Hex(mine) + ", rank 0 has " + Hex(first) + ")");
 }
 
-Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config, Front* front) {
+KvLayout LayoutOf(const GenerateOptions& options, const ModelConfig& config) {
+  return {config.head_dim, options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32};
+}
+
+Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config,
+                    const ShardPlan& plan, Front* front) {
   WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(file));
   if (tokenizer.vocab_size() > config.vocab_size) {
     return BadFile(options.model_path + ": the tokenizer has " + std::to_string(tokenizer.vocab_size()) +
@@ -65,18 +73,12 @@ Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const 
   WINNOW_ASSIGN_OR_RETURN(front->prepared, PrepareRequests(options, config, tokenizer));
   front->tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   for (const std::string& note : front->prepared.notes) Note(note);
+  WINNOW_ASSIGN_OR_RETURN(front->memory, PlanKvMemory({.requests = &front->prepared.requests,
+                                                       .max_num_seqs = options.max_num_seqs,
+                                                       .context = front->prepared.context,
+                                                       .bytes_per_rank = options.kv_cache_memory_bytes},
+                                                      LayoutOf(options, config), config.num_layers, plan));
   return OkStatus();
-}
-
-// Slots for as many of the largest requests as may run together.
-int64_t PoolSlots(const std::vector<Request>& requests, int64_t max_num_seqs) {
-  std::vector<int64_t> slots;
-  for (const Request& request : requests) slots.push_back(SlotsToReserve(request));
-  std::sort(slots.begin(), slots.end(), std::greater<>());
-  slots.resize(size_t(std::min<int64_t>(max_num_seqs, int64_t(slots.size()))));
-  int64_t sum = 0;
-  for (int64_t count : slots) sum += count;
-  return sum;
 }
 
 // Whether any request's policy scores by attention mass.
@@ -127,7 +129,9 @@ Status RunLeader(const GenerateOptions& options, Front* front, RankEngine& engin
   for (const Request& request : front->prepared.requests) WINNOW_RETURN_IF_ERROR(leader.Submit(request));
   front->completions.resize(front->prepared.requests.size());
   TextPrinter printer(*front, !options.json);
-  return leader.Run({.on_token = [&](int64_t, int32_t token) { printer.Token(token); },
+  PromptProgress progress(front->prepared.requests);
+  return leader.Run({.on_step = [&](const StepPlan& plan) { progress.StepDone(plan); },
+                     .on_token = [&](int64_t, int32_t token) { printer.Token(token); },
                      .on_completion =
                          [&](const Completion& completion) {
                            printer.Finished(completion);
@@ -161,12 +165,13 @@ Status FirstError(const Front& front) {
   return OkStatus();
 }
 
-EngineOptions ToEngineOptions(const GenerateOptions& options, int threads, int64_t pool_slots, bool observe) {
+EngineOptions ToEngineOptions(const GenerateOptions& options, DType kv_cache_dtype, int threads, int64_t pool_slots,
+                              bool observe) {
   return {.backend = options.backend,
           .cpu_kernels = options.cpu_kernels,
           .num_threads = threads,
           .numerics = options.numerics == "exact" ? Numerics::kExact : Numerics::kFast,
-          .kv_cache_dtype = options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32,
+          .kv_cache_dtype = kv_cache_dtype,
           .pool_slots = pool_slots,
           .observe_attention = observe,
           .check_ranks = options.check_ranks};
@@ -184,18 +189,20 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
   WINNOW_RETURN_IF_ERROR(agree(CheckSameFile(communicator, *file)));
   auto config = ReadModelConfig(*file);
   WINNOW_RETURN_IF_ERROR(agree(config.status()));
-  WINNOW_RETURN_IF_ERROR(agree(MakeShardPlan(ShardDimsOf(*config), communicator.size()).status()));
+  const auto plan = MakeShardPlan(ShardDimsOf(*config), communicator.size());
+  WINNOW_RETURN_IF_ERROR(agree(plan.status()));
 
   Front front;
-  WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *file, *config, &front) : OkStatus()));
+  WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *file, *config, *plan, &front) : OkStatus()));
   // What the other ranks' pools need to know of the requests: slots, and whether attention is observed.
   int64_t pool_needs[2] = {0, 0};
   if (is_front) {
-    pool_needs[0] = PoolSlots(front.prepared.requests, options.max_num_seqs);
+    pool_needs[0] = front.memory.pool_slots;
     pool_needs[1] = ObservesAttention(front.prepared.requests);
   }
   communicator.AllReduce(std::span<int64_t>(pool_needs), ReduceOp::kMax);
   const int64_t pool_slots = pool_needs[0];
+  if (is_front) fmt::print(stderr, "{}\n", KvBill(front.memory, LayoutOf(options, *config), pool_needs[1] != 0));
 
   std::string warning;
   const int threads = ResolveThreads(options.threads, &warning);
@@ -207,10 +214,12 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
     bar = std::make_unique<ProgressBar>(
         ForStandardError({.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
   }
-  auto engine = RankEngine::Make(*file, *config, ToEngineOptions(options, threads, pool_slots, pool_needs[1] != 0),
-                                 communicator, [&](int64_t done, int64_t) {
-                                   if (bar) bar->Update(uint64_t(done));
-                                 });
+  auto engine = RankEngine::Make(
+      *file, *config,
+      ToEngineOptions(options, LayoutOf(options, *config).dtype, threads, pool_slots, pool_needs[1] != 0), communicator,
+      [&](int64_t done, int64_t) {
+        if (bar) bar->Update(uint64_t(done));
+      });
   WINNOW_RETURN_IF_ERROR(agree(engine.status()));
   if (bar) bar->Finish();
 

@@ -61,7 +61,8 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   prompt->add_option("--prompts", o->prompts_file,
                      "a JSON Lines file: one object a line with \"prompt\" and, if they differ from the flags, "
                      "max_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos, kv_eviction, kv_budget, "
-                     "kv_interval, kv_scope, kv_sink_tokens, kv_recent_tokens");
+                     "kv_ratio, kv_budget_bytes, kv_interval, kv_scope, kv_sink_tokens, kv_recent_tokens, "
+                     "kv_protect_prompt");
   prompt->require_option(1);
   command.add_option("--max-tokens", o->max_tokens, "tokens to generate at most")->capture_default_str();
   command.add_option("--temperature", o->sampling.temperature, "0: greedy")->capture_default_str();
@@ -73,7 +74,14 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       ->check(CheckSeedText, "", "seed");
   command.add_flag("--ignore-eos", o->ignore_eos, "go on after an end-of-text token");
   command.add_option("--kv-eviction", o->eviction.policy, "policy: " + Joined(PolicyNames()))->capture_default_str();
-  command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
+  auto* budget =
+      command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
+  auto* ratio = command.add_option("--kv-ratio", o->eviction.budget_ratio,
+                                   "the same as a share of a full cache of the prompt: more than 0, at most 1");
+  auto* bytes = command.add_option("--kv-budget-bytes", o->eviction.budget_bytes,
+                                   "the same in bytes of keys and values of a sequence, over all ranks");
+  budget->excludes(ratio)->excludes(bytes);
+  ratio->excludes(bytes);
   command.add_option("--kv-interval", o->eviction.interval, "evict when a head holds budget + interval tokens")
       ->capture_default_str();
   command.add_option("--kv-sink-tokens", o->eviction.sink_tokens, "first tokens of the text, never evicted")
@@ -82,6 +90,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       .add_option("--kv-recent-tokens", o->eviction.recent_tokens,
                   "newest tokens, never evicted; h2o: at least half of the budget")
       ->capture_default_str();
+  command.add_flag("--kv-protect-prompt", o->eviction.protect_prompt, "the whole prompt is never evicted");
   command
       .add_option_function<std::string>(
           "--kv-scope",
@@ -93,6 +102,8 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
           "who shares a kept set: head, layer or sequence; default: the policy's own")
       ->type_name("TEXT");
   command.add_option("--kv-cache-dtype", o->kv_cache_dtype, "bf16 or f32")->capture_default_str();
+  command.add_option("--kv-cache-memory-bytes", o->kv_cache_memory_bytes,
+                     "KV pages of each rank, in bytes; default: what the prompts need");
   command.add_option("--max-model-len,--context-length,-c,--ctx-size", o->max_model_len,
                      "tokens of prompt and answer; default: the model's context");
   command
@@ -122,6 +133,12 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   for (CLI::Option* option : command.get_options()) {
     if (option->get_type_name() == "INT") option->check(CheckIntegerText, "");
   }
+  command.callback([o, &command] {
+    for (const char* name : {"--kv-budget", "--kv-ratio", "--kv-budget-bytes", "--kv-interval", "--kv-scope",
+                             "--kv-sink-tokens", "--kv-recent-tokens", "--kv-protect-prompt"}) {
+      if (command.get_option(name)->count() > 0) o->eviction_flags.push_back(name);
+    }
+  });
 }
 
 Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {
@@ -137,6 +154,9 @@ Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {
                            ", found " + std::to_string(o.max_num_batched_tokens));
   }
   if (o.threads) WINNOW_RETURN_IF_ERROR(at_least_one("--threads", *o.threads));
+  if (o.kv_cache_memory_bytes) {
+    WINNOW_RETURN_IF_ERROR(at_least_one("--kv-cache-memory-bytes", *o.kv_cache_memory_bytes));
+  }
   if (o.max_model_len) WINNOW_RETURN_IF_ERROR(at_least_one("--max-model-len", *o.max_model_len));
   if (o.max_model_len.value_or(1) > std::numeric_limits<int32_t>::max()) {
     return InvalidArgument("--max-model-len: expected at most " + std::to_string(std::numeric_limits<int32_t>::max()) +

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/rank_engine.h"
@@ -25,9 +26,12 @@ struct GenerateOptions {
   SamplingParams sampling;       // but for the seed:
   std::optional<uint64_t> seed;  // none: drawn, and reported
   EvictionSettings eviction;     // as asked; ResolveEviction comes later
+  // The flags of eviction that were given, as they are written: "--kv-interval". One that does nothing is worth a note.
+  std::vector<std::string> eviction_flags;
   std::optional<int64_t> max_model_len;
   std::string numerics = "exact";
   std::string kv_cache_dtype = "bf16";
+  std::optional<int64_t> kv_cache_memory_bytes;  // pages of each rank; none: what the requests need
   std::string backend = "cpu";
   std::string cpu_kernels = "auto";
   std::optional<int> threads;

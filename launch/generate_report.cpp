@@ -7,6 +7,8 @@
 
 #include "base/hash.h"
 #include "base/printable_text.h"
+#include "engine/resume_point.h"
+#include "launch/number_text.h"
 
 namespace winnow {
 namespace {
@@ -34,15 +36,36 @@ Json WorkJson(const WorkReport& work) {
             {"total", CountersJson(work.total)}}}};
 }
 
+bool EvictsAgain(const EvictionSettings& eviction) {
+  return eviction.timing == EvictionTiming::kChunked;
+}
+
+// What a head holds at most before the answer begins.
+std::string Peak(const EvictionSettings& eviction) {
+  return EvictsAgain(eviction) ? "budget + interval" : "prompt";
+}
+
+// How the budget was asked for.
+Json AskedJson(const EvictionSettings& eviction) {
+  if (!eviction.evicts()) return nullptr;
+  if (eviction.budget_ratio) return {{"ratio", *eviction.budget_ratio}};
+  if (eviction.budget_bytes) return {{"bytes", *eviction.budget_bytes}};
+  return {{"tokens", eviction.budget}};
+}
+
 Json KvJson(const Request& request, const SequenceReport& kv, const RunSummary& run) {
   const EvictionSettings& eviction = request.eviction;
   Json json = {{"policy", eviction.policy}};
   json["budget"] = eviction.evicts() ? Json(eviction.budget) : Json(nullptr);
-  json["interval"] = eviction.evicts() ? Json(eviction.interval) : Json(nullptr);
+  json["larger_heads"] = eviction.evicts() ? Json(eviction.larger_heads) : Json(nullptr);
+  json["asked"] = AskedJson(eviction);
+  json["interval"] = eviction.evicts() && EvictsAgain(eviction) ? Json(eviction.interval) : Json(nullptr);
+  json["peak"] = eviction.evicts() ? Json(Peak(eviction)) : Json(nullptr);
   json["scope"] = eviction.scope ? Json(Name(*eviction.scope)) : Json(nullptr);
   json["positions"] = MakePolicy(eviction.policy).value()->positions();
   json["sink_tokens"] = eviction.sink_tokens;
   json["recent_tokens"] = eviction.recent_tokens;
+  json["protect_prompt"] = eviction.protect_prompt;
   json["dtype"] = run.kv_cache_dtype;
   json["tokens_seen"] = kv.tokens_seen;
   json["evictions"] = kv.evictions;
@@ -59,16 +82,35 @@ std::string Line(std::string_view name, const std::string& value) {
   return fmt::format("  {:<24} {}\n", name, value);
 }
 
-std::string Grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int64_t at = int64_t(digits.size()) - 3; at > 0; at -= 3) digits.insert(size_t(at), ",");
-  return digits;
+// "512 tokens a KV head, evicting every 128"
+std::string BudgetText(const EvictionSettings& eviction) {
+  if (!eviction.evicts()) return "none";
+  std::string text = Grouped(eviction.budget);
+  if (eviction.larger_heads > 0) text += " or " + Grouped(eviction.budget + 1);
+  text += " tokens a KV head";
+  if (eviction.budget_ratio) text += fmt::format(" (ratio {} of the prompt)", *eviction.budget_ratio);
+  if (eviction.budget_bytes) text += fmt::format(" ({} bytes over all ranks)", Grouped(*eviction.budget_bytes));
+  return text + (EvictsAgain(eviction) ? ", evicting every " + Grouped(eviction.interval) : ", evicting once");
 }
 
-std::string PerRank(const std::vector<int64_t>& values) {
-  std::string text;
-  for (int64_t value : values) text += (text.empty() ? "" : " + ") + Grouped(value);
-  return text;
+// "snapkv (scope head, peak = budget + interval, positions = absolute)"
+std::string PolicyText(const EvictionSettings& eviction) {
+  if (!eviction.evicts()) return eviction.policy;
+  return fmt::format("{} (scope {}, peak = {}, positions = {})", eviction.policy, Name(*eviction.scope), Peak(eviction),
+                     MakePolicy(eviction.policy).value()->positions());
+}
+
+// Tokens of the prompt whose keys and values came from a file, and those that were read.
+int64_t LoadedTokens(const Request& request) {
+  return request.resume != nullptr ? request.resume->cache.tokens_seen : 0;
+}
+int64_t PrefillTokens(const Request& request) {
+  return int64_t(request.prompt.size()) - LoadedTokens(request);
+}
+
+// Whether a random number has any part in the answer.
+bool IsRandom(const Request& request) {
+  return request.sampling.temperature > 0 || request.eviction.policy == "random";
 }
 
 }  // namespace
@@ -94,6 +136,7 @@ Json CompletionJson(const Request& request, const Completion& completion, const 
   json["finish_reason"] = Name(completion.finish_reason);
   if (!completion.error.ok()) json["error"] = completion.error.message();
   json["usage"] = {{"prompt_tokens", request.prompt.size()},
+                   {"loaded_tokens", LoadedTokens(request)},
                    {"completion_tokens", generated},
                    {"total_tokens", int64_t(request.prompt.size()) + generated}};
   json["sampling"] = {{"temperature", request.sampling.temperature},
@@ -104,11 +147,10 @@ Json CompletionJson(const Request& request, const Completion& completion, const 
                       {"choice_index", request.choice_index}};
   json["kv"] = KvJson(request, completion.kv, run);
   json["hash"] = {{"tokens", HexTokenHash(completion.token_ids)}, {"kept", Hex(completion.kv.kept_hash)}};
-  json["timing"] = {
-      {"prefill_seconds", completion.prefill_seconds},
-      {"decode_seconds", completion.decode_seconds},
-      {"prefill_tokens_per_second", PerSecond(int64_t(request.prompt.size()), completion.prefill_seconds)},
-      {"decode_tokens_per_second", PerSecond(generated - 1, completion.decode_seconds)}};
+  json["timing"] = {{"prefill_seconds", completion.prefill_seconds},
+                    {"decode_seconds", completion.decode_seconds},
+                    {"prefill_tokens_per_second", PerSecond(PrefillTokens(request), completion.prefill_seconds)},
+                    {"decode_tokens_per_second", PerSecond(generated - 1, completion.decode_seconds)}};
   json["work"] = WorkJson(run.work);
   json["run"] = {
       {"model", run.config.name}, {"ranks", run.num_ranks},           {"threads_per_rank", run.threads_per_rank},
@@ -118,13 +160,15 @@ Json CompletionJson(const Request& request, const Completion& completion, const 
 
 std::string SummaryTable(const std::vector<Request>& requests, const std::vector<Completion>& completions,
                          const RunSummary& run) {
-  int64_t prompt_tokens = 0, generated = 0, decoded = 0, kept = 0, evicted = 0, full = 0, pages_freed = 0;
+  int64_t prompt_tokens = 0, loaded_tokens = 0, generated = 0, decoded = 0, kept = 0, evicted = 0, full = 0,
+          pages_freed = 0;
   double prefill_seconds = 0, decode_seconds = 0;
   uint64_t kept_hash = 0;
   std::vector<int32_t> all_tokens;
   for (size_t i = 0; i < completions.size(); ++i) {
     const Completion& completion = completions[i];
-    prompt_tokens += int64_t(requests[i].prompt.size());
+    prompt_tokens += PrefillTokens(requests[i]);
+    loaded_tokens += LoadedTokens(requests[i]);
     generated += int64_t(completion.token_ids.size());
     decoded += std::max<int64_t>(0, int64_t(completion.token_ids.size()) - 1);
     prefill_seconds += completion.prefill_seconds;
@@ -136,30 +180,24 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
     kept_hash += completion.kv.kept_hash;
     all_tokens.insert(all_tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
   }
-  const EvictionSettings& eviction = requests.front().eviction;
-  const bool same = std::all_of(requests.begin(), requests.end(), [&](const Request& request) {
-    return request.eviction.policy == eviction.policy && request.eviction.budget == eviction.budget &&
-           request.eviction.interval == eviction.interval && request.eviction.scope == eviction.scope;
-  });
-  const bool same_seed = std::all_of(requests.begin(), requests.end(), [&](const Request& request) {
-    return request.sampling.seed == requests.front().sampling.seed;
-  });
-  const std::string budget = !same               ? "per request, see --json"
-                             : eviction.evicts() ? fmt::format("{} tokens a KV head, evicting every {}",
-                                                               Grouped(eviction.budget), Grouped(eviction.interval))
-                                                 : "none";
-  const std::string policy = !same            ? "per request"
-                             : eviction.scope ? fmt::format("{} (scope {})", eviction.policy, Name(*eviction.scope))
-                                              : eviction.policy;
+  const auto same = [&](const auto& text_of) {
+    const std::string first = text_of(requests.front());
+    const bool all = std::all_of(requests.begin(), requests.end(),
+                                 [&](const Request& request) { return text_of(request) == first; });
+    return all ? first : "per request, see --json";
+  };
   const double share = full > 0 ? 100.0 * double(kept) / double(full) : 100.0;
   std::string table;
   table += Line("model", Printable(run.config.name));
   table += Line("ranks x threads",
                 fmt::format("{} x {} ({}, {})", run.num_ranks, run.threads_per_rank, run.communicator, run.backend));
   table += Line("numerics", run.numerics);
-  table += Line("seed", same_seed ? std::to_string(requests.front().sampling.seed) : "per request");
-  table += Line("policy", policy);
-  table += Line("budget", budget);
+  if (std::any_of(requests.begin(), requests.end(), IsRandom)) {
+    table += Line("seed", same([](const Request& request) { return std::to_string(request.sampling.seed); }));
+  }
+  table += Line("policy", same([](const Request& request) { return PolicyText(request.eviction); }));
+  table += Line("budget", same([](const Request& request) { return BudgetText(request.eviction); }));
+  if (loaded_tokens > 0) table += Line("loaded", Grouped(loaded_tokens) + " tokens with their KV cache");
   table += Line("prefill", fmt::format("{} tokens, {:.1f} tokens/s", Grouped(prompt_tokens),
                                        PerSecond(prompt_tokens, prefill_seconds)));
   table +=

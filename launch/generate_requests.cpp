@@ -50,6 +50,7 @@ struct Asked {
   bool ignore_eos;
   SamplingParams sampling;
   EvictionSettings eviction;
+  std::vector<std::string> eviction_fields;  // of its line in a prompts file
 };
 
 template <class T>
@@ -91,7 +92,7 @@ Status TakeField(const std::string& key, const Json& value, Asked* asked) {
   if (key == "top_p") return TakeNumber(value, &asked->sampling.top_p);
   if (key == "min_p") return TakeNumber(value, &asked->sampling.min_p);
   if (key == "seed") return TakeNumber(value, &asked->sampling.seed);
-  if (key == "kv_budget") return TakeNumber(value, &asked->eviction.budget);
+  if (key == "kv_protect_prompt") return TakeNumber(value, &asked->eviction.protect_prompt);
   if (key == "kv_interval") return TakeNumber(value, &asked->eviction.interval);
   if (key == "kv_sink_tokens") return TakeNumber(value, &asked->eviction.sink_tokens);
   if (key == "kv_recent_tokens") return TakeNumber(value, &asked->eviction.recent_tokens);
@@ -104,6 +105,16 @@ Status TakeField(const std::string& key, const Json& value, Asked* asked) {
     return OkStatus();
   }
   return InvalidArgument("unknown field");
+}
+
+// A line's budget takes the place of the flags', in whatever form that was given.
+Status TakeBudget(const std::string& key, const Json& value, EvictionSettings* eviction) {
+  eviction->budget = 0;
+  eviction->budget_ratio.reset();
+  eviction->budget_bytes.reset();
+  if (key == "kv_budget") return TakeNumber(value, &eviction->budget);
+  if (key == "kv_ratio") return TakeNumber(value, &eviction->budget_ratio.emplace());
+  return TakeNumber(value, &eviction->budget_bytes.emplace());
 }
 
 Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& defaults) {
@@ -121,9 +132,15 @@ Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& d
     const auto fields = ParseJsonFields(line);
     if (!fields.ok()) return refuse(fields.status().message());
     bool has_prompt = false;
+    std::string budget_field;
     for (const auto& [name, value] : *fields) {
       has_prompt |= name == "prompt";
-      if (Status status = TakeField(name, value, &asked); !status.ok()) {
+      const bool is_budget = name == "kv_budget" || name == "kv_ratio" || name == "kv_budget_bytes";
+      if (is_budget && !budget_field.empty()) return refuse(budget_field + " and " + name + ": expected one budget");
+      if (is_budget) budget_field = name;
+      if (name.starts_with("kv_") && name != "kv_eviction") asked.eviction_fields.push_back(name);
+      if (Status status = is_budget ? TakeBudget(name, value, &asked.eviction) : TakeField(name, value, &asked);
+          !status.ok()) {
         return refuse("field " + Describe(name) + ": " + status.message());
       }
     }
@@ -135,7 +152,7 @@ Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& d
 }
 
 Result<std::vector<Asked>> ReadPrompts(const GenerateOptions& options) {
-  Asked asked{"", "--prompt", options.max_tokens, options.ignore_eos, options.sampling, options.eviction};
+  Asked asked{"", "--prompt", options.max_tokens, options.ignore_eos, options.sampling, options.eviction, {}};
   // One seed for the whole run, unless a line brings its own: the same prompt twice then gives the same answer twice.
   asked.sampling.seed = options.seed ? *options.seed : DrawSeed();
   if (options.prompts_file) return ReadJsonLines(*options.prompts_file, asked);
@@ -171,6 +188,39 @@ Result<Request> ToRequest(const Asked& asked, const Tokenizer& tokenizer, int64_
   return request;
 }
 
+// Of these flags or fields of eviction, those that the policy makes no use of.
+std::vector<std::string> Unused(const EvictionSettings& eviction, const std::vector<std::string>& names) {
+  if (!eviction.evicts()) return names;
+  std::vector<std::string> unused;
+  for (const std::string& name : names) {
+    const bool is_interval = name == "--kv-interval" || name == "kv_interval";
+    if (is_interval && eviction.timing == EvictionTiming::kAfterPrefill) unused.push_back(name);
+  }
+  return unused;
+}
+
+// Says so, once for each policy and set of names.
+void NoteUnused(const EvictionSettings& eviction, const std::vector<std::string>& names,
+                std::vector<std::string>* notes) {
+  if (names.empty()) return;
+  std::string note = "policy " + eviction.policy +
+                     (eviction.evicts() ? " evicts once, when the prompt has been read: " : " keeps everything: ");
+  for (const std::string& name : names) note += (&name == &names.front() ? "" : ", ") + name;
+  note += names.size() == 1 ? " is not used" : " are not used";
+  if (std::find(notes->begin(), notes->end(), note) == notes->end()) notes->push_back(note);
+}
+
+// Notes fields that do nothing in their line, and flags that do nothing in any.
+void NoteUnused(const GenerateOptions& options, const std::vector<Asked>& prompts, const std::vector<Request>& requests,
+                std::vector<std::string>* notes) {
+  std::vector<std::string> flags = options.eviction_flags;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    NoteUnused(requests[i].eviction, Unused(requests[i].eviction, prompts[i].eviction_fields), notes);
+    flags = Unused(requests[i].eviction, flags);
+  }
+  NoteUnused(requests.front().eviction, flags, notes);
+}
+
 }  // namespace
 
 Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const ModelConfig& config,
@@ -183,7 +233,8 @@ Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const M
                              ": good for memory and speed, not for the quality of the text");
   }
   WINNOW_ASSIGN_OR_RETURN(const std::vector<Asked> prompts, ReadPrompts(options));
-  bool budget_ignored = false;
+  const int64_t element_bytes = options.kv_cache_dtype == "bf16" ? 2 : 4;
+  const KvShape shape{config.num_layers, config.num_kv_heads, 2 * config.head_dim * element_bytes};
   for (const Asked& asked : prompts) {
     const auto at = [&](const Status& status) { return Status(status.code(), asked.where + ": " + status.message()); };
     // Numbers of a single prompt come from flags, which the message names.
@@ -191,18 +242,18 @@ Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const M
     if (Status status = CheckNumbers(asked); !status.ok()) return of_flag(status);
     auto request = ToRequest(asked, tokenizer, prepared.context);
     if (!request.ok()) return at(request.status());
-    auto eviction = ResolveEviction(asked.eviction, {.prompt_tokens = request->prompt_tokens()});
+    auto eviction = ResolveEviction(
+        asked.eviction, {.prompt_tokens = request->prompt_tokens(), .max_tokens = prepared.context, .shape = shape});
     if (!eviction.ok()) return of_flag(eviction.status());
     request->id = int64_t(prepared.requests.size());
     request->eviction = *eviction;
-    budget_ignored |= asked.eviction.budget != 0 && !request->eviction.evicts();
     if (request->max_tokens < asked.max_tokens) {
       prepared.notes.push_back(asked.where + ": the answer ends after " + std::to_string(request->max_tokens) +
                                " tokens, where the context of " + std::to_string(prepared.context) + " is full");
     }
     prepared.requests.push_back(std::move(request).value());
   }
-  if (budget_ignored) prepared.notes.push_back("policy full keeps everything: the budget is not used");
+  NoteUnused(options, prompts, prepared.requests, &prepared.notes);
   return prepared;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/printable_text.h"
 #include "dist/shard.h"
+#include "launch/number_text.h"
 #include "model/model_config.h"
 #include "model/tokenizer.h"
 #include "model/weights.h"
@@ -70,8 +71,9 @@ void AddConfig(const ModelConfig& config, Json* json) {
 }
 
 void PrintText(const Json& json) {
-  fmt::print("{}  {}, {} bytes\n", json["path"].get<std::string>(), json["format"].get<std::string>(),
-             json["file_bytes"].get<int64_t>());
+  const auto bytes = [](int64_t count) { return fmt::format("{} bytes ({})", Grouped(count), BinarySize(count)); };
+  fmt::print("{}  {}, {}\n", json["path"].get<std::string>(), json["format"].get<std::string>(),
+             bytes(json["file_bytes"].get<int64_t>()));
   if (json.contains("metadata")) {
     fmt::print("metadata\n");
     for (const auto& [key, value] : json["metadata"].items()) {
@@ -83,14 +85,21 @@ void PrintText(const Json& json) {
   if (json.contains("tensor_types")) {
     fmt::print("tensors\n");
     for (const auto& [name, sums] : json["tensor_types"].items()) {
-      fmt::print("  {:<8} {:>5} tensors {:>14} bytes\n", name, sums["tensors"].get<int64_t>(),
-                 sums["bytes"].get<int64_t>());
+      const int64_t size = sums["bytes"].get<int64_t>();
+      fmt::print("  {:<8} {:>5} tensors {:>17} bytes {:>10}\n", name, Grouped(sums["tensors"].get<int64_t>()),
+                 Grouped(size), BinarySize(size));
     }
   }
   if (!json.contains("config")) return;
   fmt::print("configuration\n");
-  for (const auto& [key, value] : json["config"].items()) fmt::print("  {:<20} {}\n", key, Printable(value.dump()));
-  fmt::print("  {:<20} {} (bf16)\n", "kv_bytes_per_token", json["kv_bytes_per_token"].dump());
+  for (const auto& [key, value] : json["config"].items()) {
+    fmt::print("  {:<20} {}\n", key,
+               value.is_number_integer() ? Grouped(value.get<int64_t>()) : Printable(value.dump()));
+  }
+  const int64_t token_bytes = json["kv_bytes_per_token"].get<int64_t>();
+  const int64_t context_bytes = token_bytes * json["config"]["context"].get<int64_t>();
+  fmt::print("  {:<20} {} (bf16); a full cache of the whole context takes {}\n", "kv_bytes_per_token",
+             Grouped(token_bytes), BinarySize(context_bytes));
   fmt::print("  {:<20} {}\n", "valid_rank_counts", json["valid_rank_counts"].dump());
 }
 

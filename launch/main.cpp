@@ -56,9 +56,20 @@ Status ArgumentError(const CLI::App& app, const CLI::ParseError& error) {
                          std::string(" (see winnow --help)"));
 }
 
-// Runs a sub-command on all ranks of the job: run(communicator) is collective.
+std::string ThreadsAsked(const std::optional<int>& threads) {
+  return "--threads " + (threads ? std::to_string(*threads) : "as many as there are cores for");
+}
+
+// What was asked for that takes memory besides the model and the KV pages, which say so themselves.
+std::string MemoryAsked(const GenerateOptions& o) {
+  return "--max-num-batched-tokens " + std::to_string(o.max_num_batched_tokens) + ", --max-num-seqs " +
+         std::to_string(o.max_num_seqs) + ", " + ThreadsAsked(o.threads);
+}
+
+// Runs a sub-command on all ranks of the job: run(communicator) is collective. memory_asked: for the message when
+// memory runs out.
 template <class F>
-int RunOnRanks(const Status& arguments, int* argc, char*** argv, F&& run) {
+int RunOnRanks(const Status& arguments, int* argc, char*** argv, const std::string& memory_asked, F&& run) {
   if (!arguments.ok() && !LaunchedRank()) {
     PrintError(arguments);
     return ExitCode(arguments);
@@ -73,7 +84,7 @@ int RunOnRanks(const Status& arguments, int* argc, char*** argv, F&& run) {
     status = run(**communicator);
   } catch (const std::bad_alloc&) {
     // The other ranks may be inside a collective.
-    (*communicator)->Abort(OutOfMemory("memory ran out: lower --max-num-batched-tokens, --max-num-seqs or --threads"));
+    (*communicator)->Abort(OutOfMemory("memory ran out; asked for were " + memory_asked + ": lower one of them"));
   }
   if ((*communicator)->rank() == 0) PrintError(status);
   return ExitCode(status);
@@ -116,10 +127,12 @@ int Main(int argc, char** argv) {
     status = ArgumentError(app, error);
   }
   if (generate->parsed()) {
-    return RunOnRanks(status, &argc, &argv, [&](Communicator& c) { return RunGenerate(status, generate_options, c); });
+    return RunOnRanks(status, &argc, &argv, MemoryAsked(generate_options),
+                      [&](Communicator& c) { return RunGenerate(status, generate_options, c); });
   }
   if (eval_loss->parsed()) {
-    return RunOnRanks(status, &argc, &argv, [&](Communicator& c) { return RunEvalLoss(status, eval_loss_options, c); });
+    return RunOnRanks(status, &argc, &argv, ThreadsAsked(eval_loss_options.threads),
+                      [&](Communicator& c) { return RunEvalLoss(status, eval_loss_options, c); });
   }
 
   // No work for many ranks: the first one answers, and its exit code is the job's.

@@ -5,6 +5,7 @@ A test file is called as: FILE_test.py WINNOW MAKE_TINY_MODEL MPIRUN [mpirun fla
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,13 @@ class Run:
         return [line for line in self.errors.splitlines() if line.startswith("winnow: ")]
 
     @property
+    def bill(self):
+        """Bytes of KV pages that each rank was about to take."""
+        [line] = [line for line in self.errors.splitlines() if line.startswith("KV cache per rank: ")]
+        [numbers] = re.findall(r": ([0-9,+ ]+) bytes of pages", line)
+        return [int(number.replace(",", "")) for number in numbers.split(" + ")]
+
+    @property
     def objects(self):
         return [json.loads(line) for line in self.output.splitlines()]
 
@@ -44,9 +52,9 @@ class CliCase(unittest.TestCase):
         cls.model = cls.make_model("tiny.gguf")
 
     @classmethod
-    def make_model(cls, name, *heads):
-        """heads: query heads and KV heads, if not those of the tiny model."""
-        subprocess.run([_command["make_tiny_model"], cls.path(name), *map(str, heads)], check=True)
+    def make_model(cls, name, *numbers):
+        """numbers: query heads, KV heads and context, if not those of the tiny model."""
+        subprocess.run([_command["make_tiny_model"], cls.path(name), *map(str, numbers)], check=True)
         return cls.path(name)
 
     @classmethod

@@ -208,7 +208,7 @@ class Streaming(CliCase):
         self.assertEqual(lines["KV entries evicted"], f"{kv['evicted_entries']:,}")
         self.assertEqual(len(lines["KV peak bytes per rank"].split(" + ")), ranks)
         self.assertEqual(lines["KV pages freed"].split()[0], f"{kv['pages_freed']:,}")
-        self.assertEqual(lines["policy"], "random (scope head)")
+        self.assertEqual(lines["policy"], "random (scope head, peak = budget + interval, positions = absolute)")
         self.assertRegex(lines["budget"], "^64 ")
         self.assertRegex(lines["ranks x threads"], rf"^{ranks} x 1 ")
         self.assertEqual(lines["hash of tokens"], result["hash"]["tokens"])

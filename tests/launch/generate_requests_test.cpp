@@ -12,6 +12,7 @@ namespace winnow {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class GenerateRequests : public testing::Test {
@@ -131,7 +132,36 @@ TEST_F(GenerateRequests, ABudgetForPolicyFullIsNotedAsUnused) {
   GenerateOptions options = WithPrompt("hello");
   options.max_tokens = 4;
   options.eviction.budget = 40;
-  EXPECT_THAT(Prepare(options).value().notes.at(0), HasSubstr("budget is not used"));
+  options.eviction_flags = {"--kv-budget"};
+  EXPECT_THAT(Prepare(options).value().notes.at(0), HasSubstr("policy full keeps everything: --kv-budget is not used"));
+}
+
+TEST_F(GenerateRequests, FlagsThatSomeLineUsesAndFieldsThatTheirLineDoesNotAreToldApart) {
+  GenerateOptions options = WithLines(
+      "{\"prompt\": \"a\", \"kv_eviction\": \"full\", \"kv_scope\": \"layer\"}\n"
+      "{\"prompt\": \"b\"}\n");
+  options.max_tokens = 4;
+  options.eviction = {.policy = "snapkv-prefill", .budget = 40, .interval = 32};
+  options.eviction_flags = {"--kv-budget", "--kv-interval"};
+  EXPECT_THAT(Prepare(options).value().notes, ElementsAre("policy full keeps everything: kv_scope is not used",
+                                                          "policy full keeps everything: --kv-interval is not used"));
+}
+
+TEST_F(GenerateRequests, ALinesBudgetReplacesTheFlagsInAnyForm) {
+  // 1 layer of 3 KV heads, 128 bytes an entry.
+  GenerateOptions options = WithLines(
+      "{\"prompt\": \"a\"}\n"
+      "{\"prompt\": \"b\", \"kv_budget_bytes\": 19200}\n"
+      "{\"prompt\": \"ccccccccccccccccccccccccccccccccccccccccccccccccccccc\", \"kv_ratio\": 0.9}\n");
+  options.max_tokens = 4;
+  options.eviction = {.policy = "random", .budget = 40};
+  const auto requests = Prepare(options).value().requests;
+  EXPECT_EQ(requests[0].eviction.budget, 40);
+  EXPECT_FALSE(requests[0].eviction.budget_bytes);
+  EXPECT_EQ(requests[1].eviction.budget, 50);
+  EXPECT_EQ(requests[1].eviction.larger_heads, 0);
+  EXPECT_EQ(requests[2].eviction.budget, 47);  // 53 tokens of 3 heads: 143 entries
+  EXPECT_EQ(requests[2].eviction.larger_heads, 2);
 }
 
 TEST_F(GenerateRequests, WithoutASeedOneIsDrawnForTheWholeRun) {
@@ -211,6 +241,10 @@ TEST_F(GenerateRequests, FieldsOfTheWrongKindOrRangeAreRefusedByName) {
   ExpectLineRefused("\"kv_eviction\": \"nothing\"", "nothing");
   ExpectLineRefused("\"kv_eviction\": \"random\"", "budget");
   ExpectLineRefused("\"kv_eviction\": \"random\", \"kv_budget\": 10", "10");
+  ExpectLineRefused("\"kv_eviction\": \"random\", \"kv_ratio\": 1.5", "--kv-ratio");
+  ExpectLineRefused("\"kv_ratio\": \"half\"", "expected a number");
+  ExpectLineRefused("\"kv_protect_prompt\": 1", "expected true or false");
+  ExpectLineRefused("\"kv_ratio\": 0.5, \"kv_budget_bytes\": 9", "kv_ratio and kv_budget_bytes: expected one budget");
   ExpectLineRefused("\"kv_scope\": \"token\"", "head, layer or sequence");
   ExpectLineRefused("\"kv_scope\": 3", "expected text");
   ExpectLineRefused("\"max_token\": 3", "unknown field");

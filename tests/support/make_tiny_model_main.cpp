@@ -1,5 +1,5 @@
-// make_tiny_model FILE [query_heads kv_heads]: writes a small random model (tests/support/tiny_model.h) that the winnow
-// command opens like any other.
+// make_tiny_model FILE [query_heads kv_heads [context]]: writes a small random model (tests/support/tiny_model.h) that
+// the winnow command opens like any other.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -7,14 +7,15 @@
 #include "tests/support/tiny_model.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 4) {
-    std::fprintf(stderr, "usage: make_tiny_model FILE [query_heads kv_heads]\n");
+  if (argc != 2 && argc != 4 && argc != 5) {
+    std::fprintf(stderr, "usage: make_tiny_model FILE [query_heads kv_heads [context]]\n");
     return 2;
   }
   winnow::TinyModelSpec spec;
-  if (argc == 4) {
+  if (argc >= 4) {
     spec.num_query_heads = std::atoll(argv[2]);
     spec.num_kv_heads = std::atoll(argv[3]);
+    if (argc == 5) spec.context = std::atoll(argv[4]);
   }
   const std::vector<uint8_t> bytes = winnow::TinyModelBytes(spec);
   std::ofstream file(argv[1], std::ios::binary);
