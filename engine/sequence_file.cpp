@@ -117,8 +117,8 @@ class Loader {
   }
 
   Status CheckModel() {
-    WINNOW_RETURN_IF_ERROR(Text("model.name").status());
     WINNOW_RETURN_IF_ERROR(Expect("winnow.format_version", kFormatVersion, ""));
+    WINNOW_RETURN_IF_ERROR(Text("model.name").status());
     WINNOW_RETURN_IF_ERROR(Expect("model.fingerprint", Hex(model_.fingerprint), ": it was saved with another model"));
     WINNOW_RETURN_IF_ERROR(Expect("kv_cache_dtype", DTypeName(model_.kv_cache_dtype), ": give it to --kv-cache-dtype"));
     return Expect("numerics", NumericsName(model_.numerics), ": give it to --numerics");

@@ -118,8 +118,8 @@ TEST_F(SnapshotExactness, EveryPolicyAndScopeGoesOnAsIfItHadNeverStopped) {
   }
 }
 
-TEST_F(SnapshotExactness, GreedyTextsGoOnFromAnyTokenOfAnInterval) {
-  for (int64_t index : {0, 4}) {
+TEST_F(SnapshotExactness, TextsGoOnFromAnyTokenOfAnInterval) {
+  for (int64_t index : {0, 3, 4}) {  // the last two observe attention: in a window, and from the start
     Request request = MixedRequest(index, model_.config.vocab_size, kMaxTokens);
     request.id = 0;
     request.eviction = ResolveEviction(request.eviction, {.prompt_tokens = request.prompt_tokens()}).value();
