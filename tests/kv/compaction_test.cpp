@@ -25,6 +25,7 @@ INSTANTIATE_TEST_SUITE_P(KvTypes, Compaction,
                                          KvLayout{.head_dim = 32, .dtype = DType::kF32}),
                          [](const auto& layout) { return std::string(Name(layout.param.dtype)); });
 
+// In the field evicted entries lay scattered over pages, each with a survivor or two, and no page came free.
 TEST_P(Compaction, EverySecondOf512SlotsLeaves16PagesAHead) {
   const auto pool = MakePool(*backend_, 2 * 2 * 32, layout());
   SequenceCache cache(*pool, 2, 2, 0);
@@ -79,6 +80,7 @@ TEST_P(Compaction, KeepsRaggedHeadsRightOverManyRandomEvictions) {
   }
 }
 
+// In the field "evicted" entries were masked, or copies of them lived on, and no other request ever got their memory.
 TEST_P(Compaction, FreedPagesServeAnotherSequenceWhileTheFirstLives) {
   const auto pool = MakePool(*backend_, 64, layout());
   SequenceCache first(*pool, 1, 2, 0), second(*pool, 1, 2, 0);
