@@ -34,6 +34,7 @@ std::vector<Request> RequestsOf(const EvalText& text, const std::vector<Eviction
 
 // What every position gave under one case.
 struct Trace {
+  std::string policy;
   EvictionSchedule schedule;
   std::vector<RowScore> rows;
 };
@@ -92,7 +93,7 @@ Status TakeScores(const std::vector<RowScore>& scores, int64_t num_tokens, std::
   for (size_t i = 0; i < traces.size(); ++i) {
     for (int64_t row = 0; row < num_tokens; ++row) {
       const RowScore& score = scores[i * size_t(num_tokens) + size_t(row)];
-      WINNOW_RETURN_IF_ERROR(score.status);
+      if (!score.status.ok()) return Status(score.status.code(), traces[i].policy + ": " + score.status.message());
       traces[i].rows.push_back(score);
     }
   }
@@ -114,7 +115,7 @@ Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText&
   WINNOW_CHECK(num_rows > 0);
   std::vector<Request> requests = RequestsOf(text, cases, seed);
   std::vector<Trace> traces;
-  for (const Request& request : requests) traces.push_back({EvictionSchedule(request), {}});
+  for (const Request& request : requests) traces.push_back({request.eviction.policy, EvictionSchedule(request), {}});
   std::vector<double> kept_ratio_sums(traces.size(), 0.0);
 
   const int64_t rows_per_case = std::max<int64_t>(1, kMaxRowsPerStep / int64_t(traces.size()));

@@ -40,8 +40,8 @@ struct TextScore {
 };
 
 // One number per case, in the order of the cases. cases: resolved for this text and evicting. The runner's pool must
-// hold LossStudySlots. seed: of policies that draw. A row that is not finite is a kNumerical error naming the case and
-// the position.
+// hold LossStudySlots. seed: of policies that draw. A row that is not finite is a kNumerical error naming the
+// policy ("full" comes first) and the position.
 Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText& text,
                                             const std::vector<EvictionSettings>& cases, uint64_t seed,
                                             const std::function<void(int64_t tokens_done)>& progress);
