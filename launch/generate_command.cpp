@@ -17,14 +17,17 @@
 #include "launch/generate_requests.h"
 #include "launch/kv_memory.h"
 #include "launch/prompt_progress.h"
+#include "launch/resumed_request.h"
 #include "model/gguf_fingerprint.h"
 #include "model/utf8_stream.h"
+#include "model/whole_file.h"
 
 namespace winnow {
 namespace {
 
 // What rank 0 alone holds: prompts, and what becomes of them.
 struct Front {
+  SequenceFileModel file_model;
   std::unique_ptr<Tokenizer> tokenizer;
   PreparedRequests prepared;
   KvMemory memory;
@@ -59,6 +62,30 @@ Status CheckSameFile(Communicator& communicator, const GgufFile& file) {
                  Hex(mine) + ", rank 0 has " + Hex(first) + ")");
 }
 
+// Before any work, so that no answer is lost to a wrong name.
+Status PrepareSave(const std::string& path, std::vector<Request>* requests) {
+  if (requests->size() != 1) {
+    return InvalidArgument("--save-kv saves one text: expected one prompt, found " + std::to_string(requests->size()));
+  }
+  requests->front().save_cache = true;
+  return CheckCanWrite(path);
+}
+
+Status Save(const std::string& path, const Front& front) {
+  const Request& request = front.prepared.requests.front();
+  const Completion& completion = front.completions.front();
+  SavedSequence saved{.tokens = request.prompt,
+                      .prompt_tokens = request.prompt_tokens(),
+                      .eviction = request.eviction,
+                      .seed = request.sampling.seed,
+                      .choice_index = request.choice_index,
+                      .resume = completion.kv.saved};
+  saved.tokens.insert(saved.tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
+  WINNOW_RETURN_IF_ERROR(SaveSequence(path, front.file_model, saved));
+  Note(fmt::format("{} tokens and their KV cache saved to {}", saved.tokens.size(), path));
+  return OkStatus();
+}
+
 KvLayout LayoutOf(const GenerateOptions& options, const ModelConfig& config) {
   return {config.head_dim, options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32};
 }
@@ -70,7 +97,12 @@ Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const 
     return BadFile(options.model_path + ": the tokenizer has " + std::to_string(tokenizer.vocab_size()) +
                    " tokens, the model " + std::to_string(config.vocab_size) + " vocabulary rows");
   }
-  WINNOW_ASSIGN_OR_RETURN(front->prepared, PrepareRequests(options, config, tokenizer));
+  if (options.load_kv) {
+    WINNOW_ASSIGN_OR_RETURN(front->prepared, PrepareResumedRequest(options, front->file_model, tokenizer));
+  } else {
+    WINNOW_ASSIGN_OR_RETURN(front->prepared, PrepareRequests(options, config, tokenizer));
+  }
+  if (options.save_kv) WINNOW_RETURN_IF_ERROR(PrepareSave(*options.save_kv, &front->prepared.requests));
   front->tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   for (const std::string& note : front->prepared.notes) Note(note);
   WINNOW_ASSIGN_OR_RETURN(front->memory, PlanKvMemory({.requests = &front->prepared.requests,
@@ -193,6 +225,7 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
   WINNOW_RETURN_IF_ERROR(agree(plan.status()));
 
   Front front;
+  front.file_model = SequenceFileModelOf(options, *config, FingerprintOf(*file));
   WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *file, *config, *plan, &front) : OkStatus()));
   // What the other ranks' pools need to know of the requests: slots, and whether attention is observed.
   int64_t pool_needs[2] = {0, 0};
@@ -239,6 +272,7 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
   if (is_front) {
     answered = Report(options, front, run);
     if (answered.ok()) answered = FirstError(front);
+    if (answered.ok() && options.save_kv) answered = Save(*options.save_kv, front);
   }
   return agree(answered);
 }

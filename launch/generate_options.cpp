@@ -63,7 +63,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
                      "max_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos, kv_eviction, kv_budget, "
                      "kv_ratio, kv_budget_bytes, kv_interval, kv_scope, kv_sink_tokens, kv_recent_tokens, "
                      "kv_protect_prompt");
-  prompt->require_option(1);
+  prompt->require_option(0, 1);  // CheckGenerateOptions says when none will do
   command.add_option("--max-tokens", o->max_tokens, "tokens to generate at most")->capture_default_str();
   command.add_option("--temperature", o->sampling.temperature, "0: greedy")->capture_default_str();
   command.add_option("--top-k", o->sampling.top_k, "0: no limit")->capture_default_str();
@@ -104,6 +104,10 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   command.add_option("--kv-cache-dtype", o->kv_cache_dtype, "bf16 or f32")->capture_default_str();
   command.add_option("--kv-cache-memory-bytes", o->kv_cache_memory_bytes,
                      "KV pages of each rank, in bytes; default: what the prompts need");
+  command.add_option("--save-kv", o->save_kv,
+                     "save the text and its KV cache here when the answer is over (one prompt)");
+  command.add_option("--load-kv", o->load_kv,
+                     "go on from a saved text, on any number of ranks; a prompt is appended to it");
   command.add_option("--max-model-len,--context-length,-c,--ctx-size", o->max_model_len,
                      "tokens of prompt and answer; default: the model's context");
   command
@@ -134,6 +138,8 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
     if (option->get_type_name() == "INT") option->check(CheckIntegerText, "");
   }
   command.callback([o, &command] {
+    o->kv_eviction_given = command.get_option("--kv-eviction")->count() > 0;
+    o->kv_cache_dtype_given = command.get_option("--kv-cache-dtype")->count() > 0;
     for (const char* name : {"--kv-budget", "--kv-ratio", "--kv-budget-bytes", "--kv-interval", "--kv-scope",
                              "--kv-sink-tokens", "--kv-recent-tokens", "--kv-protect-prompt"}) {
       if (command.get_option(name)->count() > 0) o->eviction_flags.push_back(name);
@@ -146,6 +152,12 @@ Status CheckGenerateOptions(const GenerateOptions& o, int num_ranks) {
     return value >= 1 ? OkStatus()
                       : InvalidArgument(std::string(flag) + ": expected 1 or more, found " + std::to_string(value));
   };
+  if (!o.prompt && !o.prompt_file && !o.prompts_file && !o.load_kv) {
+    return InvalidArgument("expected one of --prompt, --prompt-file, --prompts and --load-kv, found none");
+  }
+  if (o.prompts_file && o.load_kv) {
+    return InvalidArgument("--load-kv: a saved text takes one prompt or none, found --prompts");
+  }
   WINNOW_RETURN_IF_ERROR(at_least_one("--max-tokens", o.max_tokens));
   WINNOW_RETURN_IF_ERROR(at_least_one("--max-num-seqs", o.max_num_seqs));
   WINNOW_RETURN_IF_ERROR(at_least_one("--max-num-batched-tokens", o.max_num_batched_tokens));

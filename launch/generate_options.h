@@ -21,13 +21,15 @@ inline constexpr int64_t kMaxBatchedTokens = 65536;
 
 struct GenerateOptions {
   std::string model_path;
-  std::optional<std::string> prompt, prompt_file, prompts_file;  // exactly one
+  std::optional<std::string> prompt, prompt_file, prompts_file;  // one, or with load_kv at most one of the first two
   int64_t max_tokens = 128;
   SamplingParams sampling;       // but for the seed:
   std::optional<uint64_t> seed;  // none: drawn, and reported
   EvictionSettings eviction;     // as asked; ResolveEviction comes later
   // The flags of eviction that were given, as they are written: "--kv-interval". One that does nothing is worth a note.
   std::vector<std::string> eviction_flags;
+  bool kv_eviction_given = false, kv_cache_dtype_given = false;
+  std::optional<std::string> save_kv, load_kv;  // files of engine/sequence_file.h
   std::optional<int64_t> max_model_len;
   std::string numerics = "exact";
   std::string kv_cache_dtype = "bf16";
