@@ -4,5 +4,5 @@ foreach(part cli cli_errors cli_budget cli_memory cli_snapshot)
   add_test(NAME e2e.${part}
            COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${part}_test.py $<TARGET_FILE:winnow>
                    $<TARGET_FILE:make_tiny_model> ${MPIEXEC_EXECUTABLE} ${WINNOW_MPIRUN_FLAGS})
-  set_tests_properties(e2e.${part} PROPERTIES LABELS e2e TIMEOUT 300 PROCESSORS 2)
+  set_tests_properties(e2e.${part} PROPERTIES LABELS e2e TIMEOUT 600 PROCESSORS 2)
 endforeach()
