@@ -58,16 +58,22 @@ RunOutcome RunRank(const GgufFile& file, const ModelConfig& config, const RunSet
   auto engine = RankEngine::Make(file, config, settings.engine, communicator, nullptr);
   outcome.status = AgreeOnStatus(communicator, engine.status());
   if (!outcome.status.ok()) return outcome;
+  return RunOnEngine(**engine, config, settings, requests, communicator);
+}
+
+RunOutcome RunOnEngine(RankEngine& engine, const ModelConfig& config, const RunSettings& settings,
+                       const std::vector<Request>& requests, Communicator& communicator) {
+  RunOutcome outcome;
   const ShardPlan plan = MakeShardPlan(ShardDimsOf(config), communicator.size()).value();
   LogitsDigest digest(plan.vocab_rows[size_t(communicator.rank())], settings.sampled_before);
-  (*engine)->runner().set_logits_observer(
+  engine.runner().set_logits_observer(
       [&](const StepPlan& step, std::span<const float> logits) { digest.Add(step, logits); });
 
   outcome.requests.resize(requests.size());
   if (communicator.rank() == 0) {
     SchedulerLimits limits = settings.limits;
     if (limits.pool_slots == 0) limits.pool_slots = settings.engine.pool_slots;
-    Leader leader((*engine)->runner(), communicator, limits);
+    Leader leader(engine.runner(), communicator, limits);
     for (const Request& request : requests) {
       outcome.status = leader.Submit(request);
       if (!outcome.status.ok()) communicator.Abort(outcome.status);
@@ -77,9 +83,10 @@ RunOutcome RunRank(const GgufFile& file, const ModelConfig& config, const RunSet
                                    if (completion.kv.saved) outcome.saved[completion.request_id] = completion.kv.saved;
                                  }});
   } else {
-    outcome.status = RunWorker((*engine)->runner(), communicator);
+    outcome.status = RunWorker(engine.runner(), communicator);
   }
-  outcome.work = (*engine)->GatherWork();
+  engine.runner().set_logits_observer(nullptr);
+  outcome.work = engine.GatherWork();
   for (size_t i = 0; i < requests.size(); ++i) {
     uint64_t sum = digest.Of(requests[i].id);
     communicator.AllReduce(std::span(&sum, 1), ReduceOp::kSum);
