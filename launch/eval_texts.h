@@ -15,9 +15,9 @@
 namespace winnow {
 
 struct EvalTextLimits {
-  std::optional<std::string> split;  // only documents of this split
-  std::optional<int64_t> max_texts;  // of each kind, the first ones
-  int64_t max_tokens = 0;            // longer texts are cut there
+  std::optional<std::string> split = std::nullopt;  // only documents of this split
+  std::optional<int64_t> max_texts = std::nullopt;  // of each kind, the first ones
+  int64_t max_tokens = 0;                           // longer texts are cut there
 };
 
 // A file that ends in .jsonl holds one document a line: {"text", and if wanted "id", "kind", "split", "prompt"}

@@ -1,0 +1,203 @@
+"""winnow eval loss as a user runs it: the same rows from any number of processes, what is refused and how."""
+
+import json
+import os
+import unittest
+
+from cli_case import CliCase, main
+
+WORDS = ("the river ran past a mill where nobody had ground corn since the war and the wheel stood still "
+         "in green water while swallows went in and out of the broken windows all summer long ").split()
+FIELDS = {"policy", "scope", "budget", "ratio", "interval", "texts", "num_texts", "positions", "loss", "full_loss",
+          "loss_ratio", "loss_ratio_low_entropy", "loss_ratio_high_entropy", "kl", "top1_agreement", "kept_ratio",
+          "kept_ratio_average", "evicted_entries", "evictions_per_text", "peak_bytes_per_rank", "ci95"}
+
+
+def made_up(seed, length):
+    """Bytes are tokens, nearly all of them."""
+    text = ""
+    while len(text) < length:
+        seed = seed * 1103515245 + 12345 & 0x7FFFFFFF
+        text += WORDS[(seed >> 16) % len(WORDS)] + " "
+    return text[:length]
+
+
+class EvalCase(CliCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        lines = [{"id": f"{kind}-{i}", "kind": kind, "text": made_up(i, 240), "prompt": made_up(i, 240)[:20],
+                  "split": "test" if i < 3 else "train"}
+                 for kind in ("prose", "code") for i in range(4)]
+        cls.texts = cls.path("texts.jsonl")
+        with open(cls.texts, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def eval(self, *arguments, text=None, policies="random", budget=("--kv-budget", 32), model=None, **options):
+        shared = ("--kv-interval", 8, "--kv-recent-tokens", 8, "--threads", 1)
+        given = set(arguments)
+        defaults = [word for flag, value in zip(shared[::2], shared[1::2]) if flag not in given
+                    for word in (flag, value)]
+        return self.run_winnow("eval", "loss", "--model", model or self.model, "--text", text or self.texts,
+                               *(("--policies", policies) if policies else ()), *budget, *defaults, *arguments,
+                               **options)
+
+    def eval_json(self, *arguments, **options):
+        run = self.eval("--json", *arguments, **options)
+        self.assertEqual(run.code, 0, run.errors)
+        [result] = run.objects
+        return result, run
+
+    def refuse(self, parts, *arguments, code=2, **options):
+        run = self.eval(*arguments, **options)
+        self.assertEqual(run.code, code, run.errors)
+        self.assertEqual(run.output, "")
+        for part in parts:
+            self.assertIn(part, run.errors)
+        return run
+
+    @staticmethod
+    def rows_text(run):
+        """The rows as they were printed: not one digit may differ."""
+        begin, end = run.output.index('"rows":'), run.output.index(',"refused":')
+        rows = json.loads(run.output[begin + len('"rows":'):end])
+        peaks = [row.pop("peak_bytes_per_rank") for row in rows]
+        text = run.output[begin:end]
+        for peak in peaks:
+            text = text.replace(json.dumps(peak, separators=(",", ":")), "[]", 1)
+        return text, [sum(peak) for peak in peaks]
+
+
+class Rows(EvalCase):
+    POLICIES = "streaming-llm,random,h2o,snapkv,tova,keydiff,knorm,ada-snapkv,pyramidkv"
+
+    def test_rows_are_byte_for_byte_the_same_from_one_two_and_three_processes(self):
+        ask = ("--max-texts", 1, "--check-ranks")
+        budgets = ("--kv-budget", "32,48")
+        runs = [self.eval_json(*ask, policies=self.POLICIES, budget=budgets, np=np)[1] for np in (1, 2, 3)]
+        want, bytes_of_all = self.rows_text(runs[0])
+        for run in runs[1:]:
+            self.assertEqual(self.rows_text(run), (want, bytes_of_all))
+        rows = runs[0].objects[0]["rows"]
+        self.assertEqual(len(rows), 2 * 9 * 3)  # budgets, policies; all, prose, code
+        self.assertEqual([row["budget"] for row in rows], [32] * 27 + [48] * 27)
+        self.assertEqual([row["texts"] for row in rows[:3]], ["all", "prose", "code"])
+        threads = self.eval_json(*ask, "--threads", 3, policies=self.POLICIES, budget=budgets)[1]
+        self.assertEqual(self.rows_text(threads)[0], want)
+
+    def test_a_row_says_what_was_asked_and_found(self):
+        result, _ = self.eval_json(policies="random,h2o", budget=("--kv-ratio", "0.2"))
+        self.assertEqual(set(result["rows"][0]), FIELDS)
+        self.assertEqual([row["policy"] for row in result["rows"]], ["random"] * 3 + ["h2o"] * 3)
+        for row in result["rows"]:
+            self.assertEqual((row["budget"], row["ratio"], row["interval"], row["scope"]), (None, 0.2, 8, "head"))
+            self.assertEqual(row["num_texts"], 8 if row["texts"] == "all" else 4)
+            self.assertGreaterEqual(row["evictions_per_text"], 8)
+            self.assertGreater(row["evicted_entries"], 0)
+            self.assertGreater(row["kl"], 0)
+            self.assertLess(row["kept_ratio"], row["kept_ratio_average"])
+            self.assertLess(row["kept_ratio_average"], 1)
+            self.assertAlmostEqual(row["loss_ratio"], row["loss"] / row["full_loss"], 12)
+            low, high = row["ci95"]
+            self.assertLessEqual(low, row["loss"] - row["full_loss"])
+            self.assertGreaterEqual(high, row["loss"] - row["full_loss"])
+        self.assertEqual(result["refused"], [])
+        self.assertEqual(result["settings"], {"sink_tokens": 4, "recent_tokens": 8, "protect_prompt": False, "seed": 0,
+                                              "kv_cache_dtype": "bf16", "numerics": "exact"})
+
+    def test_the_full_cache_is_the_same_beside_any_policy(self):
+        alone = self.eval_json(policies="h2o")[0]["rows"]
+        beside = self.eval_json(policies="random,knorm,h2o")[0]["rows"]
+        self.assertEqual(beside[-3:], alone)
+
+    def test_a_seed_moves_random_and_nothing_else(self):
+        one, again, other = (self.eval_json("--seed", seed, policies="random,h2o")[0]["rows"] for seed in (1, 1, 2))
+        self.assertEqual(one, again)
+        self.assertNotEqual(one[0]["loss"], other[0]["loss"])
+        self.assertEqual(one[3:], other[3:])
+
+    def test_splits_and_numbers_of_texts_choose(self):
+        for flags, texts in ((("--split", "test"), 6), (("--max-texts", 1), 2),
+                             (("--split", "train", "--max-texts", 5), 2)):
+            self.assertEqual(self.eval_json(*flags)[0]["rows"][0]["num_texts"], texts)
+        self.refuse(["no document of the split 'dev'"], "--split", "dev")
+
+    def test_a_table_for_people(self):
+        run = self.eval(policies="random,h2o")
+        self.assertEqual(run.code, 0, run.errors)
+        lines = run.output.splitlines()
+        self.assertEqual(lines[0].split()[:4], ["policy", "budget", "texts", "loss"])
+        self.assertEqual([line.split()[0] for line in lines[1:7]], ["random"] * 3 + ["h2o"] * 3)
+
+
+class RefusedRows(EvalCase):
+    def test_a_budget_that_leaves_too_few_evictions_gives_no_row_and_says_why(self):
+        result, run = self.eval_json(policies="random,h2o", budget=("--kv-budget", "32,200"), np=2)
+        self.assertEqual({row["budget"] for row in result["rows"]}, {32})
+        self.assertEqual([(row["policy"], row["budget"]) for row in result["refused"]],
+                         [("random", "200"), ("h2o", "200")])
+        for row in result["refused"]:
+            self.assertIn("at least 8 are needed", row["reason"])
+        self.assertTrue(any("no row for random at budget 200" in line for line in run.messages), run.errors)
+
+    def test_if_no_row_is_left_the_command_fails(self):
+        for np in (None, 2):
+            self.refuse(["every row was refused", "prose-0", "at least 8"], "--json", budget=("--kv-budget", 200), np=np)
+
+
+class Flags(EvalCase):
+    def test_policies_that_cannot_be_compared_are_refused(self):
+        self.refuse(["h3o", "streaming-llm"], policies="random,h3o")
+        self.refuse(["--policies", "full never evicts"], policies="full,random")
+        self.refuse(["--policies", "snapkv-prefill", "after a prompt"], policies="snapkv-prefill", np=2)
+        self.refuse(["--policies", "random is given twice"], policies="random,h2o,random")
+        self.refuse(["keydiff", "--kv-scope layer"], "--kv-scope", "layer", policies="keydiff")
+        self.refuse(["head, layer or sequence"], "--kv-scope", "model")
+        self.refuse(["--policies is required"], policies=None)
+
+    def test_budgets_that_make_no_sense_are_refused(self):
+        self.refuse(["budget", "1"], budget=("--kv-budget", 64, "--kv-ratio", 0.5))
+        self.refuse(["budget"], budget=())
+        for ratio in ("0", "1", "2", "-0.5", "nan", "inf"):
+            self.refuse(["--kv-ratio: expected above 0 and below 1"], budget=("--kv-ratio", ratio))
+        self.refuse(["--kv-ratio"], budget=("--kv-ratio", "half"))
+        self.refuse(["--kv-budget: expected 1 or more, found 0"], budget=("--kv-budget", "64,0"))
+        self.refuse(["--kv-budget: expected 1 or more, found -3"], budget=("--kv-budget=-3",))
+        self.refuse(["--kv-budget"], budget=("--kv-budget", "12.5"))
+        self.refuse(["policy random", "budget", "10", "smaller", "4 sink", "8 recent"], budget=("--kv-budget", 10))
+        self.refuse(["prose-0", "smaller"], budget=("--kv-ratio", 0.01), np=2)
+
+    def test_other_numbers_out_of_range_are_refused(self):
+        for flag, value in (("--kv-interval", 0), ("--kv-recent-tokens", -1), ("--max-texts", 0),
+                            ("--max-text-tokens", 1), ("--threads", 0), ("--numerics", "slow"),
+                            ("--kv-cache-dtype", "f16"), ("--backend", "gpu"), ("--cpu-kernels", "neon")):
+            self.refuse([flag if flag not in ("--backend", "--cpu-kernels") else str(value)], f"{flag}={value}")
+
+    def test_prompts_are_protected_only_where_there_are_some(self):
+        self.assertEqual(self.eval_json("--kv-protect-prompt")[0]["settings"]["protect_prompt"], True)
+        plain = self.write("plain.txt", made_up(1, 240))
+        self.refuse(["--kv-protect-prompt", "plain.txt", "has no \"prompt\""], "--kv-protect-prompt", text=plain)
+
+    def test_files_that_cannot_be_read_are_named(self):
+        self.refuse(["nowhere.txt", "No such file"], text=self.path("nowhere.txt"), np=2)
+        self.refuse([self.folder, "is a directory"], text=self.folder)
+        self.refuse(["latin.txt", "UTF-8"], text=self.write("latin.txt", b"caf\xe9 au lait"))
+        self.refuse(["bad.jsonl line 2", "not valid JSON"], text=self.write("bad.jsonl", '{"text": "ab"}\n{"text"\n'))
+        self.refuse(["short.txt", "2 tokens or more"], text=self.write("short.txt", "a"))
+        self.refuse(["nowhere.gguf"], model=self.path("nowhere.gguf"), code=3, np=3)
+        if os.path.exists("/dev/zero"):
+            self.refuse(["/dev/zero", "at most"], text="/dev/zero")
+
+    def test_without_a_command_the_help_says_which_there_are(self):
+        run = self.run_winnow("eval")
+        self.assertEqual(run.code, 2, run.errors)
+        self.assertIn("subcommand is required", run.errors)
+        self.assertIn("loss", self.run_winnow("eval", "--help").output)
+        run = self.run_winnow("eval", "loss", "--help")
+        self.assertEqual(run.code, 0, run.errors)
+        for flag in ("--text", "--policies", "--kv-ratio", "--json"):
+            self.assertIn(flag, run.output)
+
+
+if __name__ == "__main__":
+    main()
