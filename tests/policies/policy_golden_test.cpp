@@ -54,6 +54,13 @@ struct Setting {
   DType kv_cache_dtype;  // the inputs are exact in both
   int num_ranks;
 };
+std::string NameOf(const Setting& setting) {
+  return std::string(setting.golden) + "_" + setting.backend + "_" + std::string(Name(setting.kv_cache_dtype)) +
+         "_ranks" + std::to_string(setting.num_ranks);
+}
+void PrintTo(const Setting& setting, std::ostream* to) {
+  *to << NameOf(setting);
+}
 
 // [eviction][layer * kv_heads + head]
 struct Evicted {
@@ -276,11 +283,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, PolicyGolden,
                                          Setting{"policies_gqa2", "cpu", DType::kBF16, 2},
                                          Setting{"policies_gqa3", "cpu", DType::kF32, 1},
                                          Setting{"policies_gqa3", "cpu", DType::kBF16, 1}),
-                         [](const auto& setting) {
-                           return std::string(setting.param.golden) + "_" + setting.param.backend + "_" +
-                                  std::string(Name(setting.param.kv_cache_dtype)) + "_ranks" +
-                                  std::to_string(setting.param.num_ranks);
-                         });
+                         [](const auto& setting) { return NameOf(setting.param); });
 
 }  // namespace
 }  // namespace winnow
