@@ -13,7 +13,6 @@
 #include "base/progress_bar.h"
 #include "eval/loss_report.h"
 #include "launch/eval_texts.h"
-#include "launch/generate_options.h"
 #include "launch/model_session.h"
 
 namespace winnow {
@@ -197,7 +196,7 @@ Status Report(const EvalLossOptions& options, const Outcome& outcome, const Open
 Status RunEvalLoss(const Status& arguments, const EvalLossOptions& options, Communicator& communicator) {
   const bool is_first = communicator.rank() == 0;
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
-  WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options) : arguments));
+  WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
   WINNOW_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.model_path, communicator));
 
   std::vector<EvalText> texts;
@@ -220,16 +219,9 @@ Status RunEvalLoss(const Status& arguments, const EvalLossOptions& options, Comm
   std::string warning;
   const int threads = ResolveThreads(options.threads, &warning);
   if (is_first && !warning.empty()) Note(warning);
-  WINNOW_ASSIGN_OR_RETURN(const auto engine,
-                          LoadEngine(model,
-                                     {.backend = options.backend,
-                                      .cpu_kernels = options.cpu_kernels,
-                                      .num_threads = threads,
-                                      .numerics = options.numerics == "exact" ? Numerics::kExact : Numerics::kFast,
-                                      .kv_cache_dtype = options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32,
-                                      .pool_slots = *pool_slots,
-                                      .check_ranks = options.check_ranks},
-                                     communicator));
+  WINNOW_ASSIGN_OR_RETURN(
+      const auto engine,
+      LoadEngine(model, ToEngineOptions(options, threads, *pool_slots, /*observe_attention=*/true), communicator));
 
   std::vector<BudgetStudy> studies = StudiesOf(options);
   uint64_t total_tokens = 0;

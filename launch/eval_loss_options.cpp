@@ -3,12 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "launch/eviction_flags.h"
 #include "policies/eviction_policy.h"
 
 namespace winnow {
 
 void AddEvalLossFlags(CLI::App& command, EvalLossOptions* o) {
-  command.add_option("-m,--model", o->model_path, "model file (GGUF)")->required();
+  AddEngineFlags(command, o);
   command
       .add_option("--text", o->text_paths,
                   "files to read: .jsonl with one document a line (\"text\", and \"id\", \"kind\", \"split\", "
@@ -19,38 +20,17 @@ void AddEvalLossFlags(CLI::App& command, EvalLossOptions* o) {
   budget->add_option("--kv-budget", o->budgets, "tokens, with commas between")->delimiter(',');
   budget->add_option("--kv-ratio", o->ratios, "shares of each text, with commas between")->delimiter(',');
   budget->require_option(1);
-  command.add_option("--kv-interval", o->eviction.interval, "evict when a head holds budget + interval tokens")
-      ->capture_default_str();
-  command.add_option("--kv-sink-tokens", o->eviction.sink_tokens, "first tokens of the text, never evicted")
-      ->capture_default_str();
-  command.add_option("--kv-recent-tokens", o->eviction.recent_tokens, "newest tokens, never evicted")
-      ->capture_default_str();
-  command.add_flag("--kv-protect-prompt", o->eviction.protect_prompt, "the documents' \"prompt\" is never evicted");
-  command
-      .add_option_function<std::string>(
-          "--kv-scope",
-          [o](const std::string& name) {
-            const auto scope = ParseEvictionScope(name);
-            if (!scope.ok()) throw CLI::ValidationError(scope.status().message());
-            o->eviction.scope = *scope;
-          },
-          "who shares a kept set: head, layer or sequence; default: each policy's own")
-      ->type_name("TEXT");
+  AddEvictionFlags(command, &o->eviction);
   command.add_option("--seed", o->seed, "of random eviction")->capture_default_str();
   command.add_option("--split", o->split, "only documents of this split");
   command.add_option("--max-texts", o->max_texts, "documents of each kind at most, the first ones");
   command.add_option("--max-text-tokens", o->max_text_tokens, "longer texts are cut there; default: the context");
-  command.add_option("--kv-cache-dtype", o->kv_cache_dtype, "bf16 or f32")->capture_default_str();
-  command.add_option("--numerics", o->numerics, "exact or fast")->capture_default_str();
-  command.add_option("-t,--threads", o->threads, "threads per rank; default: the rank's share of its host's cores");
-  command.add_option("--backend", o->backend, "cpu; for tests: guard, reference, reference-float")
-      ->capture_default_str();
-  command.add_option("--cpu-kernels", o->cpu_kernels, "auto, or by name; the bits are the same")->capture_default_str();
-  command.add_flag("--check-ranks", o->check_ranks, "compare all ranks' states after every step");
   command.add_flag("--json", o->json, "one JSON object on standard output, nothing else");
+  RefuseOddIntegers(command);
 }
 
-Status CheckEvalLossOptions(const EvalLossOptions& o) {
+Status CheckEvalLossOptions(const EvalLossOptions& o, int num_ranks) {
+  WINNOW_RETURN_IF_ERROR(CheckEngineFlags(o, num_ranks));
   const auto found = [](const std::string& what, const auto& value) {
     return InvalidArgument(what + ", found " + std::to_string(value));
   };
@@ -74,13 +54,6 @@ Status CheckEvalLossOptions(const EvalLossOptions& o) {
   if (o.max_texts && *o.max_texts < 1) return found("--max-texts: expected 1 or more", *o.max_texts);
   if (o.max_text_tokens && *o.max_text_tokens < 2) {
     return found("--max-text-tokens: expected 2 or more", *o.max_text_tokens);
-  }
-  if (o.threads && *o.threads < 1) return found("--threads: expected 1 or more", *o.threads);
-  if (o.numerics != "exact" && o.numerics != "fast") {
-    return InvalidArgument("--numerics: expected exact or fast, found '" + o.numerics + "'");
-  }
-  if (o.kv_cache_dtype != "bf16" && o.kv_cache_dtype != "f32") {
-    return InvalidArgument("--kv-cache-dtype: expected bf16 or f32, found '" + o.kv_cache_dtype + "'");
   }
   return OkStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "engine/request.h"
+#include "launch/engine_flags.h"
 
 namespace CLI {
 class App;
@@ -15,8 +16,7 @@ class App;
 
 namespace winnow {
 
-struct EvalLossOptions {
-  std::string model_path;
+struct EvalLossOptions : EngineFlags {
   std::vector<std::string> text_paths;
   std::vector<std::string> policies;
   std::vector<int64_t> budgets;  // tokens per KV head; or
@@ -26,12 +26,6 @@ struct EvalLossOptions {
   std::optional<std::string> split;
   std::optional<int64_t> max_texts;  // of each kind
   std::optional<int64_t> max_text_tokens;
-  std::string numerics = "exact";
-  std::string kv_cache_dtype = "bf16";
-  std::string backend = "cpu";
-  std::string cpu_kernels = "auto";
-  std::optional<int> threads;
-  bool check_ranks = false;
   bool json = false;
 };
 
@@ -39,6 +33,6 @@ struct EvalLossOptions {
 void AddEvalLossFlags(CLI::App& command, EvalLossOptions* options);
 
 // What the flags' own types cannot say. InvalidArgument naming the flag, what was expected and what was found.
-Status CheckEvalLossOptions(const EvalLossOptions& options);
+Status CheckEvalLossOptions(const EvalLossOptions& options, int num_ranks);
 
 }  // namespace winnow

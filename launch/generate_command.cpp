@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "base/progress_bar.h"
+#include "base/check.h"
 #include "engine/leader.h"
 #include "engine/worker.h"
 #include "launch/generate_report.h"
 #include "launch/generate_requests.h"
 #include "launch/kv_memory.h"
+#include "launch/model_session.h"
 #include "launch/prompt_progress.h"
 #include "launch/resumed_request.h"
 #include "model/gguf_fingerprint.h"
@@ -34,32 +34,10 @@ struct Front {
   std::vector<Completion> completions;  // by request id
 };
 
-void Note(const std::string& line) {
-  fmt::print(stderr, "winnow: {}\n", line);
-}
-
 // To standard output at once; Report looks whether all of it went through.
 void PrintOut(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
-}
-
-// One verdict for all ranks. The file that a rank cannot read is named with its rank and host; a wrong argument is
-// wrong everywhere, so that its message goes without.
-Status Agree(Communicator& communicator, const Status& mine) {
-  const Status agreed = AgreeOnStatus(communicator, mine);
-  return agreed.code() == StatusCode::kInvalidArgument && mine.code() == agreed.code() ? mine : agreed;
-}
-
-// Ranks with different models would wait for collectives that the others never call, or mix two texts. Collective.
-Status CheckSameFile(Communicator& communicator, const GgufFile& file) {
-  const uint64_t mine = FingerprintOf(file);
-  uint64_t first;
-  const auto all = communicator.AllGather(std::as_bytes(std::span(&mine, 1)));
-  std::memcpy(&first, all.data(), sizeof(first));
-  if (mine == first) return OkStatus();
-  return BadFile(file.path() + " is not the model that rank 0 opened: metadata or tensor table differ (fingerprint " +
-                 Hex(mine) + ", rank 0 has " + Hex(first) + ")");
 }
 
 // Before any work, so that no answer is lost to a wrong name.
@@ -87,7 +65,7 @@ Status Save(const std::string& path, const Front& front) {
 }
 
 KvLayout LayoutOf(const GenerateOptions& options, const ModelConfig& config) {
-  return {config.head_dim, options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32};
+  return {config.head_dim, options.kv_dtype()};
 }
 
 Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config,
@@ -197,36 +175,21 @@ Status FirstError(const Front& front) {
   return OkStatus();
 }
 
-EngineOptions ToEngineOptions(const GenerateOptions& options, DType kv_cache_dtype, int threads, int64_t pool_slots,
-                              bool observe) {
-  return {.backend = options.backend,
-          .cpu_kernels = options.cpu_kernels,
-          .num_threads = threads,
-          .numerics = options.numerics == "exact" ? Numerics::kExact : Numerics::kFast,
-          .kv_cache_dtype = kv_cache_dtype,
-          .pool_slots = pool_slots,
-          .observe_attention = observe,
-          .check_ranks = options.check_ranks};
-}
-
 }  // namespace
 
 Status RunGenerate(const Status& arguments, const GenerateOptions& options, Communicator& communicator) {
   const bool is_front = communicator.rank() == 0;
-  const auto agree = [&](const Status& mine) { return Agree(communicator, mine); };
+  const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckGenerateOptions(options, communicator.size()) : arguments));
 
-  auto file = GgufFile::Open(options.model_path);
-  WINNOW_RETURN_IF_ERROR(agree(file.status()));
-  WINNOW_RETURN_IF_ERROR(agree(CheckSameFile(communicator, *file)));
-  auto config = ReadModelConfig(*file);
-  WINNOW_RETURN_IF_ERROR(agree(config.status()));
-  const auto plan = MakeShardPlan(ShardDimsOf(*config), communicator.size());
-  WINNOW_RETURN_IF_ERROR(agree(plan.status()));
+  WINNOW_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.model_path, communicator));
+  const ModelConfig& config = model.config;
+  const auto plan = MakeShardPlan(ShardDimsOf(config), communicator.size());
+  WINNOW_CHECK(plan.ok());  // OpenModel has made one
 
   Front front;
-  front.file_model = SequenceFileModelOf(options, *config, FingerprintOf(*file));
-  WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *file, *config, *plan, &front) : OkStatus()));
+  front.file_model = SequenceFileModelOf(options, config, FingerprintOf(model.file));
+  WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, model.file, config, *plan, &front) : OkStatus()));
   // What the other ranks' pools need to know of the requests: slots, and whether attention is observed.
   int64_t pool_needs[2] = {0, 0};
   if (is_front) {
@@ -235,39 +198,27 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
   }
   communicator.AllReduce(std::span<int64_t>(pool_needs), ReduceOp::kMax);
   const int64_t pool_slots = pool_needs[0];
-  if (is_front) fmt::print(stderr, "{}\n", KvBill(front.memory, LayoutOf(options, *config), pool_needs[1] != 0));
+  if (is_front) fmt::print(stderr, "{}\n", KvBill(front.memory, LayoutOf(options, config), pool_needs[1] != 0));
 
   std::string warning;
   const int threads = ResolveThreads(options.threads, &warning);
   if (is_front && !warning.empty()) Note(warning);
-  std::unique_ptr<ProgressBar> bar;
-  if (is_front) {
-    uint64_t total = 0;
-    for (const GgufTensor& tensor : file->tensors()) total += uint64_t(tensor.num_bytes);
-    bar = std::make_unique<ProgressBar>(
-        ForStandardError({.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
-  }
-  auto engine = RankEngine::Make(
-      *file, *config,
-      ToEngineOptions(options, LayoutOf(options, *config).dtype, threads, pool_slots, pool_needs[1] != 0), communicator,
-      [&](int64_t done, int64_t) {
-        if (bar) bar->Update(uint64_t(done));
-      });
-  WINNOW_RETURN_IF_ERROR(agree(engine.status()));
-  if (bar) bar->Finish();
+  WINNOW_ASSIGN_OR_RETURN(
+      const auto engine,
+      LoadEngine(model, ToEngineOptions(options, threads, pool_slots, pool_needs[1] != 0), communicator));
 
-  const Status status = is_front ? RunLeader(options, &front, **engine, communicator, pool_slots)
-                                 : RunWorker((*engine)->runner(), communicator);
+  const Status status = is_front ? RunLeader(options, &front, *engine, communicator, pool_slots)
+                                 : RunWorker(engine->runner(), communicator);
   if (!status.ok()) communicator.Abort(status);  // others may be inside a collective: nobody can go on
 
-  RunSummary run{.config = *config,
+  RunSummary run{.config = config,
                  .num_ranks = communicator.size(),
                  .threads_per_rank = threads,
-                 .backend = (*engine)->backend().name() + ", " + (*engine)->backend().kernels(),
+                 .backend = engine->backend().name() + ", " + engine->backend().kernels(),
                  .numerics = options.numerics,
                  .kv_cache_dtype = options.kv_cache_dtype,
                  .communicator = communicator.name(),
-                 .work = (*engine)->GatherWork()};
+                 .work = engine->GatherWork()};
   Status answered = OkStatus();
   if (is_front) {
     answered = Report(options, front, run);

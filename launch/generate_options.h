@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/rank_engine.h"
 #include "engine/request.h"
+#include "launch/engine_flags.h"
+#include "launch/eviction_flags.h"
 
 namespace CLI {
 class App;
@@ -19,8 +20,7 @@ namespace winnow {
 // Rows of a step. The scratch of an op grows with them, and an op has no way to say that memory ran out.
 inline constexpr int64_t kMaxBatchedTokens = 65536;
 
-struct GenerateOptions {
-  std::string model_path;
+struct GenerateOptions : EngineFlags {
   std::optional<std::string> prompt, prompt_file, prompts_file;  // one, or with load_kv at most one of the first two
   int64_t max_tokens = 128;
   SamplingParams sampling;       // but for the seed:
@@ -31,16 +31,9 @@ struct GenerateOptions {
   bool kv_eviction_given = false, kv_cache_dtype_given = false;
   std::optional<std::string> save_kv, load_kv;  // files of engine/sequence_file.h
   std::optional<int64_t> max_model_len;
-  std::string numerics = "exact";
-  std::string kv_cache_dtype = "bf16";
   std::optional<int64_t> kv_cache_memory_bytes;  // pages of each rank; none: what the requests need
-  std::string backend = "cpu";
-  std::string cpu_kernels = "auto";
-  std::optional<int> threads;
-  std::optional<int> tensor_parallel_size;
   int64_t max_num_seqs = 8;
   int64_t max_num_batched_tokens = 512;
-  bool check_ranks = false;
   bool ignore_eos = false;
   bool json = false;
 };
@@ -50,9 +43,5 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* options);
 
 // What the flags' own types cannot say. InvalidArgument naming the flag, what was expected and what was found.
 Status CheckGenerateOptions(const GenerateOptions& options, int num_ranks);
-
-// Threads per rank: as asked, or this rank's share of the cores it may run on. `warning` is not empty if more threads
-// than cores were asked for.
-int ResolveThreads(const std::optional<int>& asked, std::string* warning);
 
 }  // namespace winnow

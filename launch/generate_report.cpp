@@ -40,7 +40,7 @@ bool EvictsAgain(const EvictionSettings& eviction) {
   return eviction.timing == EvictionTiming::kChunked;
 }
 
-// What a head holds at most before the answer begins.
+// What a head holds at most before the answer begins; where heads have budgets of their own, what they hold on average.
 std::string Peak(const EvictionSettings& eviction) {
   return EvictsAgain(eviction) ? "budget + interval" : "prompt";
 }
@@ -62,6 +62,7 @@ Json KvJson(const Request& request, const SequenceReport& kv, const RunSummary& 
   json["interval"] = eviction.evicts() && EvictsAgain(eviction) ? Json(eviction.interval) : Json(nullptr);
   json["peak"] = eviction.evicts() ? Json(Peak(eviction)) : Json(nullptr);
   json["scope"] = eviction.scope ? Json(Name(*eviction.scope)) : Json(nullptr);
+  json["allocation"] = eviction.allocation ? Json(Name(*eviction.allocation)) : Json(nullptr);
   json["positions"] = MakePolicy(eviction.policy).value()->positions();
   json["sink_tokens"] = eviction.sink_tokens;
   json["recent_tokens"] = eviction.recent_tokens;

@@ -1,40 +1,16 @@
 #include "launch/generate_requests.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <random>
 
 #include "launch/json_fields.h"
+#include "launch/text_file.h"
 
 namespace winnow {
 namespace {
 
 using Json = nlohmann::json;
-
-// A device such as /dev/zero never ends. The longest context holds 2^31 tokens, a prompt that runs far fewer.
-constexpr size_t kMaxPromptFileBytes = size_t(256) << 20;
-
-Result<std::string> ReadText(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return InvalidArgument("prompt file '" + path + "' is a directory");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return InvalidArgument("prompt file '" + path + "' cannot be read: " + std::strerror(errno));
-  std::string text;
-  std::vector<char> piece(1 << 16);
-  while (file.read(piece.data(), std::streamsize(piece.size())) || file.gcount() > 0) {
-    text.append(piece.data(), size_t(file.gcount()));
-    if (text.size() > kMaxPromptFileBytes) {
-      return InvalidArgument("prompt file '" + path + "': expected at most " + std::to_string(kMaxPromptFileBytes) +
-                             " bytes, found more");
-    }
-  }
-  if (file.bad()) return InvalidArgument("prompt file '" + path + "' cannot be read to its end");
-  return text;
-}
 
 uint64_t DrawSeed() {
   std::random_device device;
@@ -104,6 +80,12 @@ Status TakeField(const std::string& key, const Json& value, Asked* asked) {
     WINNOW_ASSIGN_OR_RETURN(asked->eviction.scope, ParseEvictionScope(name));
     return OkStatus();
   }
+  if (key == "kv_allocation") {
+    std::string name;
+    WINNOW_RETURN_IF_ERROR(TakeName(value, &name));
+    WINNOW_ASSIGN_OR_RETURN(asked->eviction.allocation, ParseBudgetAllocation(name));
+    return OkStatus();
+  }
   return InvalidArgument("unknown field");
 }
 
@@ -118,7 +100,7 @@ Status TakeBudget(const std::string& key, const Json& value, EvictionSettings* e
 }
 
 Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& defaults) {
-  WINNOW_ASSIGN_OR_RETURN(const std::string content, ReadText(path));
+  WINNOW_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, "prompt file"));
   std::vector<Asked> all;
   size_t begin = 0;
   for (int64_t number = 1; begin < content.size(); ++number) {
@@ -159,7 +141,7 @@ Result<std::vector<Asked>> ReadPrompts(const GenerateOptions& options) {
   if (options.prompt) {
     asked.text = *options.prompt;
   } else {
-    WINNOW_ASSIGN_OR_RETURN(asked.text, ReadText(*options.prompt_file));
+    WINNOW_ASSIGN_OR_RETURN(asked.text, ReadTextFile(*options.prompt_file, "prompt file"));
     asked.where = *options.prompt_file;
   }
   return std::vector<Asked>{asked};
