@@ -5,6 +5,7 @@
 //   eviction_bench [threads] [kernels]
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -39,6 +40,27 @@ double ObservationMicroseconds(Backend& backend) {
   return (Summary(observed).best - Summary(plain).best) * 1e6;
 }
 
+std::vector<float> RandomFloats(int64_t count) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(OpenUnitFloat(Philox(1, {uint32_t(i), 0, 0, 0})[0]) - 0.5f);
+  return values;
+}
+
+// Random keys and values, as policies that look at keys should see them.
+void FillPages(PagePool& pool) {
+  const int64_t page_words = pool.layout().page_bytes() / 4;  // two bf16 each
+  std::vector<uint32_t> words;
+  for (float value : RandomFloats(2 * page_words)) {
+    const uint32_t upper = std::bit_cast<uint32_t>(value) >> 16;
+    words.push_back(upper << 16 | upper);
+  }
+  for (int64_t page = 0; page < pool.num_pages(); ++page) {  // each begins at another word
+    pool.backend().CopyToDevice(
+        pool.pages().Rows(page * page_words, page_words),
+        std::as_bytes(std::span(words).subspan(size_t(page * 37 % page_words), size_t(page_words))));
+  }
+}
+
 // Seconds of evictions, one after another, of a sequence that is filled up again in between.
 Result<std::vector<double>> TimeEvictions(Backend& backend, const std::string& name) {
   Request request;
@@ -48,11 +70,16 @@ Result<std::vector<double>> TimeEvictions(Backend& backend, const std::string& n
   WINNOW_ASSIGN_OR_RETURN(const std::unique_ptr<EvictionPolicy> policy, MakePolicy(name));
   // Twice what even heads need: policies that let heads compete have longer ones.
   const int64_t num_pages = 2 * kLayers * kKvHeads * (kBudget + kInterval) / kPageSlots;
-  const bool with_mass = policy->observations().mass != ObservedMass::kNone;
+  const Observations observations = policy->observations();
+  const bool with_mass = observations.mass != ObservedMass::kNone;
   WINNOW_ASSIGN_OR_RETURN(const std::unique_ptr<PagePool> pool,
                           PagePool::Make(backend, {kHeadDim, DType::kBF16}, num_pages, with_mass));
   const std::unique_ptr<Communicator> communicator = MakeLocalCommunicator();
   SequenceCache cache(*pool, kLayers, kKvHeads, 0);
+  FillPages(*pool);
+  const int64_t window = observations.Window(request.eviction.recent_tokens);
+  const std::vector<float> queries =
+      RandomFloats(observations.queries ? kLayers * window * kKvHeads * kGroup * kHeadDim : 0);
   std::vector<int64_t> mass;
   for (int64_t i = 0; i < num_pages * kPageSlots; ++i) mass.push_back(Philox(3, {uint32_t(i), 0, 0, 0})[0]);
   std::vector<double> seconds;
@@ -60,6 +87,7 @@ Result<std::vector<double>> TimeEvictions(Backend& backend, const std::string& n
     const int64_t missing = cache.evictions() == 0 ? request.eviction.Trigger() : kInterval;
     WINNOW_RETURN_IF_ERROR(cache.Reserve(missing));
     cache.Append(missing);
+    if (observations.queries) cache.AppendQueries(window, queries);
     if (with_mass) backend.CopyToDevice(pool->mass(), std::as_bytes(std::span(mass)));
     const DueEviction due{policy.get(), &request, &cache, kKvHeads};
     const double time = TimeOnce([&] { EvictToBudget(*communicator, std::span(&due, 1)); });

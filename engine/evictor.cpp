@@ -90,6 +90,7 @@ class Eviction {
   void Compact(const KeepPlan& plan) {
     due_.cache->Compact(plan);
     if (observations_.mass == ObservedMass::kWindow) due_.cache->ClearMass();
+    due_.cache->ClearQueries();
   }
 
  private:
@@ -125,6 +126,8 @@ class Eviction {
     const SequenceCache& cache = *due_.cache;
     const HeadCache& slots = cache.head(layer, head);
     std::vector<float> scores(size_t(slots.length()), 0.0f);
+    const QueryWindow& queries = cache.queries();
+    WINNOW_CHECK(!observations_.queries || queries.num_rows() > 0);
     const std::vector<float> keys = observations_.keys ? cache.ReadKeys(layer, head) : std::vector<float>();
     const HeadView view{
         .layer = scope_ == EvictionScope::kSequence ? HeadView::kAllOfThem : layer,
@@ -133,6 +136,11 @@ class Eviction {
         .mass = masses_.empty() ? std::span<const int64_t>() : masses_[MassIndex(layer, head)],
         .keys = keys,
         .head_dim = cache.head_dim(),
+        .queries = queries.head(layer, head),
+        .group = queries.row_floats() / cache.head_dim(),
+        .window_begin = RecentBegin(slots.positions, {.sink_tokens = 0,
+                                                      .recent_tokens = observations_.Window(settings_.recent_tokens),
+                                                      .pinned_positions = protection_.pinned_positions}),
         .recent_begin = RecentBegin(slots.positions, protection_),
         .tokens_seen = cache.tokens_seen(),
         .prompt_tokens = due_.request->prompt_tokens(),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/hash.h"
@@ -23,18 +24,24 @@ void AddKeptSet(const SequenceCache& cache, uint64_t* hash) {
   *hash += cache.KeptHash() * (Mix64(uint64_t(cache.evictions())) | 1);
 }
 
+// The first token of the observation window before the next eviction. So that chunks and replays observe alike, nothing
+// else matters.
+int64_t WindowBegin(const Sequence& sequence) {
+  const int64_t next = sequence.schedule.NextEviction();
+  if (next == EvictionSchedule::kNever) return next;
+  return next - sequence.policy->observations().Window(sequence.request.eviction.recent_tokens);
+}
+
 // The first token of the text, from the next one on, whose attention counts for its sequence's policy: all of them do,
-// or those of the recent window before the eviction. So that chunks and replays observe alike, nothing else matters.
+// or those of the window.
 int64_t FirstObserved(const Sequence& sequence) {
-  const Observations observations = sequence.policy->observations();
-  switch (observations.mass) {
+  switch (sequence.policy->observations().mass) {
     case ObservedMass::kNone:
       break;
     case ObservedMass::kCumulative:
       return 0;
     case ObservedMass::kWindow:
-      return sequence.schedule.NextEviction() -
-             (observations.window_tokens > 0 ? observations.window_tokens : sequence.request.eviction.recent_tokens);
+      return WindowBegin(sequence);
   }
   return EvictionSchedule::kNever;
 }
@@ -161,7 +168,8 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
 }
 
 Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
-  std::vector<int32_t> token_ids, logit_rows;
+  std::vector<int32_t> token_ids, logit_rows, query_rows;
+  std::vector<int64_t> num_query_rows;  // of each item
   std::vector<int64_t> positions;
   std::vector<int32_t> observe;
   std::vector<KvBatchItem> kv_items;
@@ -170,6 +178,9 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
     Sequence& sequence = Find(item.request_id);
     const int64_t begin = sequence.cache.tokens_seen(), first_position = sequence.cache.next_position();
     const int64_t first_observed = FirstObserved(sequence);
+    const int64_t first_query =
+        sequence.policy->observations().queries ? WindowBegin(sequence) : EvictionSchedule::kNever;
+    num_query_rows.push_back(0);
     WINNOW_CHECK(item.num_tokens > 0 && begin + item.num_tokens <= int64_t(sequence.tokens.size()));
     // Admission has reserved these pages, so a failure is a mistake of the plan; the message says which numbers.
     WINNOW_RETURN_IF_ERROR(sequence.cache.Reserve(item.num_tokens));
@@ -178,6 +189,10 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
     for (int64_t i = 0; i < item.num_tokens; ++i) {
       token_ids.push_back(sequence.tokens[size_t(begin + i)]);
       positions.push_back(first_position + i);
+      if (begin + i >= first_query) {
+        query_rows.push_back(int32_t(token_ids.size()) - 1);
+        ++num_query_rows.back();
+      }
       observe.push_back(begin + i >= first_observed);
       is_observed |= observe.back() != 0;
     }
@@ -197,9 +212,11 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
                             .kv = &kv_batch_,
                             .pages = pool_.pages(),
                             .observe = is_observed ? std::span<const int32_t>(observe) : std::span<const int32_t>(),
-                            .mass = pool_.mass()},
+                            .mass = pool_.mass(),
+                            .query_rows = query_rows},
                            &forward));
   AddSince(before, communicator_.counters(), &counters_.forward);
+  KeepQueries(plan, num_query_rows, forward);
   if (logits_observer_) logits_observer_(plan, forward.logits);
   ++counters_.steps;
   counters_.rows += int64_t(token_ids.size());
@@ -210,6 +227,24 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
   ScoreItems(plan, forward, result);
   AddSince(before, communicator_.counters(), &counters_.sampling);
   return OkStatus();
+}
+
+void ModelRunner::KeepQueries(const StepPlan& plan, std::span<const int64_t> num_rows, const ForwardResult& forward) {
+  const size_t num_layers = size_t(transformer_.config().num_layers);
+  const size_t layer_floats = forward.queries.size() / num_layers;
+  const int64_t all_rows = std::accumulate(num_rows.begin(), num_rows.end(), int64_t(0));
+  size_t first = 0;
+  for (size_t i = 0; i < plan.items.size(); ++i) {
+    if (num_rows[i] == 0) continue;
+    const size_t floats = layer_floats / size_t(all_rows) * size_t(num_rows[i]);
+    std::vector<float> own;
+    for (size_t layer = 0; layer < num_layers; ++layer) {
+      const auto part = std::span(forward.queries).subspan(layer * layer_floats + first, floats);
+      own.insert(own.end(), part.begin(), part.end());
+    }
+    first += floats;
+    Find(plan.items[i].request_id).cache.AppendQueries(num_rows[i], own);
+  }
 }
 
 void ModelRunner::SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result) {

@@ -61,6 +61,8 @@ class ModelRunner {
   Status Admit(const Request& request);
   SequenceReport Finish(int64_t request_id);
   Status RunItems(const StepPlan& plan, StepResult* result);
+  // The queries that the step was asked for, to their sequences: of the newest num_rows[i] rows of item i.
+  void KeepQueries(const StepPlan& plan, std::span<const int64_t> num_rows, const ForwardResult& forward);
   void SampleRows(const StepPlan& plan, const ForwardResult& forward, StepResult* result);
   void ScoreItems(const StepPlan& plan, const ForwardResult& forward, StepResult* result);
   // Moves every item's schedule on and appends the pinned slots that are due.

@@ -119,8 +119,8 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked, const Ev
                   " gives every layer its own budget: --kv-allocation sequence would undo it");
   }
   settings.recent_tokens = policy->RecentTokens(settings.budget, asked.recent_tokens);
-  if (policy->observations().mass == ObservedMass::kWindow && policy->observations().window_tokens == 0 &&
-      settings.recent_tokens == 0) {
+  const Observations observations = policy->observations();
+  if (observations.has_window() && observations.Window(settings.recent_tokens) == 0) {
     return refuse("policy " + asked.policy + " lets the recent tokens vote: give --kv-recent-tokens 1 or more");
   }
   const bool by_prompt = asked.protect_prompt && context.prompt_tokens > asked.sink_tokens;

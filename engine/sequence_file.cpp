@@ -15,7 +15,7 @@ namespace winnow {
 namespace {
 
 // One more for every change that readers of the old format would misunderstand.
-constexpr const char* kFormatVersion = "1";
+constexpr const char* kFormatVersion = "2";
 
 std::string DTypeName(DType dtype) {
   return dtype == DType::kBF16 ? "bf16" : "f32";
@@ -83,6 +83,7 @@ struct LayerRows {
   std::vector<int32_t> lengths, positions;
   std::vector<uint8_t> keys, values;
   std::vector<int64_t> mass;
+  std::vector<float> queries;
 };
 
 // Reads and checks one file.
@@ -211,10 +212,25 @@ class Loader {
     WINNOW_ASSIGN_OR_RETURN(cache.pinned_positions, Read<int32_t>("pinned_positions", SafetensorsType::kI32, {-1}));
     const auto policy = MakePolicy(saved_.eviction.policy);
     if (!policy.ok()) return Refuse(policy.status().message());
-    with_mass_ = (*policy)->observations().mass != ObservedMass::kNone;
+    observations_ = (*policy)->observations();
+    with_mass_ = observations_.mass != ObservedMass::kNone;
+    WINNOW_RETURN_IF_ERROR(CountQueries());
     for (int64_t layer = 0; layer < cache.num_layers; ++layer) WINNOW_RETURN_IF_ERROR(ReadLayer(layer));
     const Status status = CheckSnapshot(cache);
     return status.ok() ? status : Refuse(status.message());
+  }
+
+  // How many tokens' queries the file holds, as its first layer says: none of them outside an observation window.
+  Status CountQueries() {
+    const auto tensor = file_.tensors().find(LayerTensor(0, "queries"));
+    if (!observations_.queries || tensor == file_.tensors().end()) return OkStatus();
+    SequenceSnapshot& cache = resume_.cache;
+    cache.query_group = model_.config.num_query_heads / model_.config.num_kv_heads;
+    const std::vector<int64_t> shape = {cache.num_kv_heads, -1, cache.query_group, cache.head_dim};
+    WINNOW_RETURN_IF_ERROR(file_.Get(tensor->first, SafetensorsType::kF32, shape).status());
+    cache.query_rows = tensor->second.shape[1];
+    if (cache.query_rows > 0) return OkStatus();
+    return Refuse(tensor->first + ": expected the queries of 1 or more tokens, found none");
   }
 
   Status ReadLayer(int64_t layer) {
@@ -234,17 +250,26 @@ class Loader {
     if (with_mass_) {
       WINNOW_ASSIGN_OR_RETURN(rows.mass, Read<int64_t>(name("mass"), SafetensorsType::kI64, {total}));
     }
+    const int64_t query_floats = cache.query_rows * cache.query_group * cache.head_dim;
+    if (cache.query_rows > 0) {
+      WINNOW_ASSIGN_OR_RETURN(rows.queries,
+                              Read<float>(name("queries"), SafetensorsType::kF32,
+                                          {cache.num_kv_heads, cache.query_rows, cache.query_group, cache.head_dim}));
+    }
     const int64_t row_bytes = BytesOf(cache.dtype, cache.head_dim);
-    int64_t at = 0;
+    int64_t at = 0, at_query = 0;
     for (int32_t length : rows.lengths) {
       const auto part = [&](const auto& all, int64_t per_slot) {
         return std::decay_t<decltype(all)>(all.begin() + at * per_slot, all.begin() + (at + length) * per_slot);
       };
-      cache.heads.push_back({.positions = part(rows.positions, 1),
-                             .keys = part(rows.keys, row_bytes),
-                             .values = part(rows.values, row_bytes),
-                             .mass = with_mass_ ? part(rows.mass, 1) : std::vector<int64_t>()});
+      cache.heads.push_back(
+          {.positions = part(rows.positions, 1),
+           .keys = part(rows.keys, row_bytes),
+           .values = part(rows.values, row_bytes),
+           .mass = with_mass_ ? part(rows.mass, 1) : std::vector<int64_t>(),
+           .queries = {rows.queries.begin() + at_query, rows.queries.begin() + at_query + query_floats}});
       at += length;
+      at_query += query_floats;
     }
     return OkStatus();
   }
@@ -290,6 +315,7 @@ class Loader {
       return Refuse("lengths: expected " + std::to_string(entries) + " slots over all heads, found " +
                     std::to_string(cache.entries()));
     }
+    WINNOW_RETURN_IF_ERROR(CheckQueries(slots));
     const bool is_even = eviction.even_heads || cache.evictions == 0;
     for (int64_t layer = 0; layer < cache.num_layers; ++layer) {
       for (int64_t head = 0; head < cache.num_kv_heads; ++head) {
@@ -318,6 +344,25 @@ class Loader {
     return OkStatus();
   }
 
+  // The engine counts on the queries of all tokens of the window that has begun. Pinned slots among those that came
+  // after the last eviction are not told apart, so there may be as many tokens fewer.
+  Status CheckQueries(int64_t slots) const {
+    const SequenceSnapshot& cache = resume_.cache;
+    const EvictionSettings& eviction = saved_.eviction;
+    int64_t least = 0, most = 0;
+    if (observations_.queries && eviction.timing == EvictionTiming::kChunked) {
+      const int64_t window = observations_.Window(eviction.recent_tokens);
+      const int64_t begun = std::clamp<int64_t>(window - (eviction.Trigger() - slots), 0, cache.tokens_seen);
+      const int64_t appended = cache.evictions > 0 ? slots - eviction.budget : cache.tokens_seen;
+      most = std::min(begun, appended);
+      least = std::clamp<int64_t>(appended - int64_t(cache.pinned_positions.size()), 0, most);
+    }
+    if (cache.query_rows >= least && cache.query_rows <= most) return OkStatus();
+    return Refuse("queries: expected those of the " + std::to_string(most) +
+                  " newest tokens, which the observation window has reached, found " +
+                  std::to_string(cache.query_rows));
+  }
+
   int64_t NumProtected(const HeadSnapshot& head) const {
     const EvictionSettings& eviction = saved_.eviction;
     const int64_t prompt = eviction.protect_prompt ? saved_.prompt_tokens : 0;
@@ -340,6 +385,7 @@ class Loader {
   const SequenceFileModel& model_;
   SavedSequence saved_;
   ResumePoint resume_;
+  Observations observations_;
   bool with_mass_ = false;
   std::set<std::string> keys_read_;
   int64_t tensors_read_ = 0;
@@ -368,6 +414,7 @@ Status SaveSequence(const std::string& path, const SequenceFileModel& model, con
       AppendTo(&rows.keys, from.keys);
       AppendTo(&rows.values, from.values);
       AppendTo(&rows.mass, from.mass);
+      AppendTo(&rows.queries, from.queries);
     }
     const int64_t total = int64_t(rows.positions.size());
     const auto name = [&](const char* what) { return LayerTensor(layer, what); };
@@ -375,6 +422,10 @@ Status SaveSequence(const std::string& path, const SequenceFileModel& model, con
     add(name("positions"), SafetensorsType::kI32, {total}, BytesOfVector(rows.positions));
     add(name("keys"), TypeOf(cache.dtype), {total, cache.head_dim}, rows.keys);
     add(name("values"), TypeOf(cache.dtype), {total, cache.head_dim}, rows.values);
+    if (cache.query_rows > 0) {
+      add(name("queries"), SafetensorsType::kF32,
+          {cache.num_kv_heads, cache.query_rows, cache.query_group, cache.head_dim}, BytesOfVector(rows.queries));
+    }
     if (cache.has_mass()) add(name("mass"), SafetensorsType::kI64, {total}, BytesOfVector(rows.mass));
   }
   return WriteSafetensors(path, MetadataOf(model, saved), tensors);

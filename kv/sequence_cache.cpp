@@ -15,7 +15,8 @@ SequenceCache::SequenceCache(PagePool& pool, int64_t num_layers, int64_t num_kv_
       num_layers_(num_layers),
       num_kv_heads_(num_kv_heads),
       first_kv_head_(first_kv_head),
-      heads_(size_t(num_layers * num_kv_heads)) {
+      heads_(size_t(num_layers * num_kv_heads)),
+      queries_(num_layers, num_kv_heads) {
   WINNOW_CHECK(num_layers > 0 && num_kv_heads > 0 && first_kv_head >= 0);
 }
 
@@ -30,6 +31,7 @@ SequenceCache::SequenceCache(SequenceCache&& other) noexcept
       first_kv_head_(other.first_kv_head_),
       heads_(std::exchange(other.heads_, {})),  // without heads the other holds no page and releases none
       pinned_positions_(std::exchange(other.pinned_positions_, {})),
+      queries_(std::exchange(other.queries_, {0, 0})),
       tokens_seen_(std::exchange(other.tokens_seen_, 0)),
       evictions_(std::exchange(other.evictions_, 0)),
       entries_evicted_(std::exchange(other.entries_evicted_, 0)) {}
@@ -103,6 +105,7 @@ void SequenceCache::AppendPinned(int64_t num_slots, std::span<const float> keys,
 void SequenceCache::Rollback(int64_t num_tokens) {
   WINNOW_CHECK(num_tokens >= 0 && num_tokens <= tokens_seen_);
   tokens_seen_ -= num_tokens;
+  queries_.Rollback(tokens_seen_);
   const int64_t position = next_position();
   // Pinned slots behind the new end would stay in the books and go from the heads.
   WINNOW_CHECK(num_tokens == 0 || pinned_positions_.empty() || pinned_positions_.back() < position);
@@ -181,6 +184,7 @@ void SequenceCache::Release() {
     GiveUnusedPages(index);
   }
   pinned_positions_.clear();
+  queries_.Clear();
   tokens_seen_ = evictions_ = entries_evicted_ = 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "kv/keep_plan.h"
 #include "kv/page_pool.h"
+#include "kv/query_window.h"
 
 namespace winnow {
 
@@ -64,9 +65,9 @@ class SequenceCache {
   // Adds slots that belong to no text token (learned or restored keys and values) and fills them: keys, values
   // [layer][local head][num_slots][head_dim], as they are stored (keys rotated). Pages must be reserved.
   void AppendPinned(int64_t num_slots, std::span<const float> keys, std::span<const float> values);
-  // Takes back the last num_tokens appended text tokens and the pages they alone held (probe passes, failed steps),
-  // also pages reserved and not used. All heads must still hold those tokens, and no pinned slot may stand among or
-  // behind them: neither an eviction nor a pinned block can be taken back.
+  // Takes back the last num_tokens appended text tokens, their queries and the pages they alone held (probe passes,
+  // failed steps), also pages reserved and not used. All heads must still hold those tokens, and no pinned slot may
+  // stand among or behind them: neither an eviction nor a pinned block can be taken back.
   void Rollback(int64_t num_tokens);
 
   // Keeps exactly the planned slots, moves them together on the backend and returns emptied pages to the pool. Counts
@@ -80,6 +81,15 @@ class SequenceCache {
   std::vector<std::vector<int64_t>> ReadMass() const;
   // Sets it to 0 (the next observation window begins).
   void ClearMass();
+
+  // Queries of the observation window, kept for policies that ask for them. They are those of the newest num_rows
+  // tokens that were appended: [layer][num_rows][local KV head][query heads of the KV head][head_dim], rotated, scaled.
+  const QueryWindow& queries() const { return queries_; }
+  void AppendQueries(int64_t num_rows, std::span<const float> queries) {
+    queries_.Append(tokens_seen_, num_rows, queries);
+  }
+  // Forgets them (the next observation window begins).
+  void ClearQueries() { queries_.Clear(); }
 
   // Everything that makes this cache (kv/snapshot.h), with or without the mass; with it, the pool must have mass.
   SequenceSnapshot TakeSnapshot(bool with_mass) const;
@@ -107,6 +117,7 @@ class SequenceCache {
   int64_t num_layers_, num_kv_heads_, first_kv_head_;
   std::vector<HeadCache> heads_;  // [layer][local head]
   std::vector<int32_t> pinned_positions_;
+  QueryWindow queries_;
   int64_t tokens_seen_ = 0;
   int64_t evictions_ = 0;
   int64_t entries_evicted_ = 0;

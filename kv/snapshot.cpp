@@ -1,6 +1,7 @@
 #include "kv/snapshot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -65,6 +66,13 @@ Status CheckHead(const SequenceSnapshot& snapshot, const HeadSnapshot& head) {
   if (int64_t(head.mass.size()) != counters) {
     return BadFile("mass: expected " + Ints(counters) + " counters, found " + Ints(int64_t(head.mass.size())));
   }
+  const int64_t floats = snapshot.query_rows * snapshot.query_group * snapshot.head_dim;
+  if (int64_t(head.queries.size()) != floats) {
+    return BadFile("queries: expected " + Ints(floats) + " numbers, found " + Ints(int64_t(head.queries.size())));
+  }
+  if (std::any_of(head.queries.begin(), head.queries.end(), [](float x) { return !std::isfinite(x); })) {
+    return BadFile("queries: expected finite numbers, found NaN or infinity");
+  }
   // Heads that share a kept set add their counters in 64 bits.
   const int64_t most = (int64_t(1) << 62) / int64_t(snapshot.heads.size());
   for (int64_t mass : head.mass) {
@@ -115,6 +123,10 @@ Status CheckSnapshot(const SequenceSnapshot& snapshot) {
     return BadFile("expected 1 or more tokens in the cache and 0 or more evictions, found " +
                    Ints(snapshot.tokens_seen) + " and " + Ints(snapshot.evictions));
   }
+  if (snapshot.query_rows < 0 || snapshot.query_rows > snapshot.tokens_seen || snapshot.query_group < 0) {
+    return BadFile("queries: expected those of at most the " + Ints(snapshot.tokens_seen) + " tokens seen, found " +
+                   Ints(snapshot.query_rows));
+  }
   WINNOW_RETURN_IF_ERROR(CheckPositions("pinned positions", snapshot.pinned_positions, snapshot.next_position()));
   for (int64_t layer = 0; layer < snapshot.num_layers; ++layer) {
     for (int64_t head = 0; head < snapshot.num_kv_heads; ++head) {
@@ -136,7 +148,8 @@ SequenceSnapshot MergeSnapshots(std::span<const SequenceSnapshot> parts) {
   for (const SequenceSnapshot& part : parts) {
     WINNOW_CHECK(part.first_kv_head == whole.num_kv_heads && part.num_layers == whole.num_layers &&
                  part.tokens_seen == whole.tokens_seen && part.evictions == whole.evictions &&
-                 part.pinned_positions == whole.pinned_positions);
+                 part.pinned_positions == whole.pinned_positions && part.query_rows == whole.query_rows &&
+                 part.query_group == whole.query_group);
     whole.num_kv_heads += part.num_kv_heads;
   }
   for (int64_t layer = 0; layer < whole.num_layers; ++layer) {
@@ -156,11 +169,14 @@ void WriteSnapshot(const SequenceSnapshot& snapshot, ByteWriter& writer) {
   writer.WriteAll(std::span<const int32_t>(snapshot.pinned_positions));
   writer.Write(snapshot.tokens_seen);
   writer.Write(snapshot.evictions);
+  writer.Write(snapshot.query_rows);
+  writer.Write(snapshot.query_group);
   for (const HeadSnapshot& head : snapshot.heads) {
     writer.WriteAll(std::span<const int32_t>(head.positions));
     writer.WriteAll(std::span<const uint8_t>(head.keys));
     writer.WriteAll(std::span<const uint8_t>(head.values));
     writer.WriteAll(std::span<const int64_t>(head.mass));
+    writer.WriteAll(std::span<const float>(head.queries));
   }
 }
 
@@ -174,12 +190,15 @@ SequenceSnapshot ReadSnapshot(ByteReader& reader) {
   snapshot.pinned_positions = reader.ReadAll<int32_t>();
   snapshot.tokens_seen = reader.Read<int64_t>();
   snapshot.evictions = reader.Read<int64_t>();
+  snapshot.query_rows = reader.Read<int64_t>();
+  snapshot.query_group = reader.Read<int64_t>();
   for (int64_t i = 0; i < snapshot.num_layers * snapshot.num_kv_heads; ++i) {
     HeadSnapshot& head = snapshot.heads.emplace_back();
     head.positions = reader.ReadAll<int32_t>();
     head.keys = reader.ReadAll<uint8_t>();
     head.values = reader.ReadAll<uint8_t>();
     head.mass = reader.ReadAll<int64_t>();
+    head.queries = reader.ReadAll<float>();
   }
   return snapshot;
 }
@@ -193,7 +212,11 @@ SequenceSnapshot SequenceCache::TakeSnapshot(bool with_mass) const {
                             .heads = {},
                             .pinned_positions = pinned_positions_,
                             .tokens_seen = tokens_seen_,
-                            .evictions = evictions_};
+                            .evictions = evictions_,
+                            .query_rows = queries_.num_rows(),
+                            .query_group = queries_.row_floats() / head_dim()};
+  // Captured until the next eviction forgets them, without a gap: so they are of the newest tokens.
+  WINNOW_CHECK(queries_.num_rows() == 0 || queries_.end_token() == tokens_seen_);
   std::vector<std::vector<int64_t>> mass;
   if (with_mass) mass = ReadMass();
   // Head by head: the floats of one head are the most that is held twice.
@@ -201,10 +224,12 @@ SequenceSnapshot SequenceCache::TakeSnapshot(bool with_mass) const {
     const HeadCache& head = heads_[index];
     std::vector<float> keys(size_t(head.length() * head_dim())), values(keys.size());
     pool_->ReadSlots(PhysicalSlots(head, 0), keys, values);
-    snapshot.heads.push_back({.positions = head.positions,
-                              .keys = ToElements(keys, snapshot.dtype),
-                              .values = ToElements(values, snapshot.dtype),
-                              .mass = with_mass ? std::move(mass[index]) : std::vector<int64_t>()});
+    snapshot.heads.push_back(
+        {.positions = head.positions,
+         .keys = ToElements(keys, snapshot.dtype),
+         .values = ToElements(values, snapshot.dtype),
+         .mass = with_mass ? std::move(mass[index]) : std::vector<int64_t>(),
+         .queries = queries_.head(int64_t(index) / num_kv_heads_, int64_t(index) % num_kv_heads_)});
   }
   return snapshot;
 }
@@ -224,8 +249,10 @@ Status SequenceCache::Restore(const SequenceSnapshot& snapshot) {
     return OutOfMemory("KV pages for a saved cache: needed " + Ints(needed) + ", free " + Ints(pool_->num_free()) +
                        " of " + Ints(pool_->num_pages()));
   }
+  std::vector<std::vector<float>> queries;
   for (size_t index = 0; index < heads_.size(); ++index) {
     const HeadSnapshot& saved = source(index);
+    queries.push_back(saved.queries);
     HeadCache& head = heads_[index];
     head.positions = saved.positions;
     while (int64_t(head.pages.size()) < PagesForSlots(head.length())) head.pages.push_back(pool_->Take());
@@ -235,6 +262,7 @@ Status SequenceCache::Restore(const SequenceSnapshot& snapshot) {
     pool_->WriteSlots(PhysicalSlots(head, 0), keys, values, saved.mass);
   }
   pinned_positions_ = snapshot.pinned_positions;
+  queries_.Assign(snapshot.tokens_seen, snapshot.query_rows, std::move(queries));
   tokens_seen_ = snapshot.tokens_seen;
   evictions_ = snapshot.evictions;
   entries_evicted_ = int64_t(heads_.size()) * next_position() - entries();

@@ -17,6 +17,7 @@ struct HeadSnapshot {
   std::vector<int32_t> positions;     // [length] of each slot, ascending
   std::vector<uint8_t> keys, values;  // [length][head_dim] elements of the snapshot's dtype, as cached (keys rotated)
   std::vector<int64_t> mass;          // [length] attention mass in steps of 2^-30, or empty: not observed
+  std::vector<float> queries;         // [query_rows][query_group][head_dim] of the observation window, or empty
   int64_t length() const { return int64_t(positions.size()); }
 
   bool operator==(const HeadSnapshot&) const = default;
@@ -33,6 +34,8 @@ struct SequenceSnapshot {
   std::vector<int32_t> pinned_positions;  // ascending; no text tokens, held by every head
   int64_t tokens_seen = 0;                // text tokens ever appended
   int64_t evictions = 0;
+  // The newest tokens whose queries are held, and query heads of a KV head; both 0 if there are none.
+  int64_t query_rows = 0, query_group = 0;
 
   int64_t next_position() const { return tokens_seen + int64_t(pinned_positions.size()); }
   const HeadSnapshot& head(int64_t layer, int64_t local_head) const {
@@ -45,8 +48,8 @@ struct SequenceSnapshot {
 };
 
 // Whether a snapshot can be one of a cache: sizes that fit, positions that ascend and are below the next one, pinned
-// slots in every head, finite keys and values, mass in all heads or none and within range. BadFile naming layer, head,
-// what was expected and what was found.
+// slots in every head, finite keys, values and queries, mass in all heads or none and within range. BadFile naming
+// layer, head, what was expected and what was found.
 Status CheckSnapshot(const SequenceSnapshot& snapshot);
 
 // One snapshot of all heads from those of the ranks, in rank order. Their shared parts are the same on all ranks.

@@ -33,6 +33,7 @@ Status Transformer::EnsureWorkspace(int64_t rows) {
   const int64_t hidden = config_.hidden_size;
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.ids));
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.observe));
+  WINNOW_RETURN_IF_ERROR(grow(4, &work_.query_rows));
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.not_finite));
   WINNOW_RETURN_IF_ERROR(grow(4 * config_.head_dim, &work_.cos_sin));
   WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.hidden));
@@ -65,6 +66,10 @@ Status Transformer::UploadRows(const ForwardBatch& batch) {
   if (!batch.observe.empty()) {
     backend_.CopyToDevice(work_.observe.View(DType::kI32, {rows}), std::as_bytes(batch.observe));
   }
+  if (!batch.query_rows.empty()) {
+    const Tensor wanted = work_.query_rows.View(DType::kI32, {int64_t(batch.query_rows.size())});
+    backend_.CopyToDevice(wanted, std::as_bytes(batch.query_rows));
+  }
   backend_.CopyToDevice(View(work_.cos_sin, rows, config_.head_dim), std::as_bytes(std::span(cos_sin)));
   return OkStatus();
 }
@@ -73,13 +78,16 @@ Status Transformer::Forward(const ForwardBatch& batch, ForwardResult* result) {
   const int64_t rows = int64_t(batch.token_ids.size());
   WINNOW_CHECK(rows > 0 && batch.kv->num_rows() == rows && batch.positions.size() == batch.token_ids.size());
   WINNOW_CHECK(!batch.stop_after_kv || batch.logit_rows.empty());
+  WINNOW_CHECK(int64_t(batch.query_rows.size()) <= rows);
   if (std::any_of(batch.adapters.begin(), batch.adapters.end(), [](const Adapter* a) { return a != nullptr; })) {
     return InvalidArgument("an adapter was given for a row: this build has none");
   }
   WINNOW_RETURN_IF_ERROR(UploadRows(batch));
   EmbedRows(batch);
+  result->queries.resize(batch.query_rows.size() * size_t(config_.num_layers * local_q_columns_));
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
     AppendKv(batch, layer);
+    if (!batch.query_rows.empty()) CopyQueries(batch, layer, result->queries);
     if (batch.stop_after_kv && layer == config_.num_layers - 1) break;
     Attend(batch, layer);
     FeedForward(weights_.layers[size_t(layer)], rows);
@@ -131,6 +139,16 @@ void Transformer::AppendKv(const ForwardBatch& batch, int64_t layer_index) {
                        .kv = kv_,
                        .q_scale = float(1.0 / std::sqrt(double(head_dim))),
                        .mass = batch.mass});
+}
+
+void Transformer::CopyQueries(const ForwardBatch& batch, int64_t layer_index, std::span<float> queries) {
+  const int64_t wanted = int64_t(batch.query_rows.size());
+  // Attention has not written its output yet: its buffer is free.
+  const Tensor rows = View(work_.attended, wanted, local_q_columns_);
+  backend_.GatherRows(View(work_.q, batch.kv->num_rows(), local_q_columns_),
+                      work_.query_rows.View(DType::kI32, {wanted}), rows);
+  const size_t layer_floats = size_t(wanted * local_q_columns_);
+  backend_.CopyToHost(std::as_writable_bytes(queries.subspan(size_t(layer_index) * layer_floats, layer_floats)), rows);
 }
 
 void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {

@@ -29,8 +29,8 @@ enum class Numerics { kExact, kFast };
 // can be made yet: the handle keeps the place, and rows that carry one are refused.
 class Adapter;
 
-// One step's rows; rows of one sequence are consecutive. All spans have one element a row, but for logit_rows and
-// embeddings.
+// One step's rows; rows of one sequence are consecutive. All spans have one element a row, but for logit_rows,
+// query_rows and embeddings.
 struct ForwardBatch {
   static constexpr int32_t kEmbedding = -1;  // in token_ids: the row takes the next one of `embeddings`
 
@@ -44,14 +44,20 @@ struct ForwardBatch {
   Tensor mass = {};
   std::span<const float> embeddings = {};         // [rows with kEmbedding][hidden size], the same on all ranks
   std::span<const Adapter* const> adapters = {};  // null: none for the row; empty: none at all
+  // Ascending rows whose queries are wanted.
+  std::span<const int32_t> query_rows = {};
   // The step ends when the last layer's keys and values are written: no logits, and not_finite tells of the layers
   // before. For rows whose cache entries alone are wanted.
   bool stop_after_kv = false;
 };
 
-// What a step leaves on the host. The same on all ranks but for which vocabulary rows the logits are of.
+// What a step leaves on the host. The same on all ranks but for which vocabulary rows the logits are of, and which
+// heads the queries.
 struct ForwardResult {
-  std::vector<float> logits;        // [wanted rows][this rank's vocabulary rows]
+  std::vector<float> logits;  // [wanted rows][this rank's vocabulary rows]
+  // [layer][wanted rows][query heads of this rank][head_dim]: rotated and scaled, as attention uses them. These are of
+  // this rank's heads.
+  std::vector<float> queries;
   std::vector<int32_t> not_finite;  // [rows] 1: a sum of this row left the fixed-point range or met a NaN
 };
 
@@ -74,13 +80,15 @@ class Transformer {
   // Buffers for a number of rows; grown when a larger step comes.
   struct Workspace {
     int64_t rows = 0;
-    Buffer ids, observe, not_finite, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
+    Buffer ids, observe, query_rows, not_finite, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
   };
   Status EnsureWorkspace(int64_t rows);
   Status UploadRows(const ForwardBatch& batch);
   void EmbedRows(const ForwardBatch& batch);
   // Keys and values of a layer into the cache, rotated queries into work_.q.
   void AppendKv(const ForwardBatch& batch, int64_t layer_index);
+  // The wanted queries of a layer to their place in `queries`.
+  void CopyQueries(const ForwardBatch& batch, int64_t layer_index, std::span<float> queries);
   void Attend(const ForwardBatch& batch, int64_t layer_index);
   void FeedForward(const LayerWeights& layer, int64_t rows);
   // hidden += x W^T, summed over ranks.

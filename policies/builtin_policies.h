@@ -17,6 +17,7 @@ std::unique_ptr<EvictionPolicy> MakeSnapKvPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeKeyDiffPolicy();
 std::unique_ptr<EvictionPolicy> MakeKnormPolicy();
 std::unique_ptr<EvictionPolicy> MakeTovaPolicy();
+std::unique_ptr<EvictionPolicy> MakeRKvPolicy();
 std::unique_ptr<EvictionPolicy> MakePyramidKvPolicy();
 std::unique_ptr<EvictionPolicy> MakePyramidKvPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeAdaSnapKvPolicy();

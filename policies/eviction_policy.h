@@ -57,8 +57,12 @@ enum class ObservedMass {
 // What a policy scores with. It gets exactly what it names.
 struct Observations {
   ObservedMass mass = ObservedMass::kNone;
-  int64_t window_tokens = 0;  // of kWindow; 0: as many as there are recent tokens
+  int64_t window_tokens = 0;  // of kWindow and queries; 0: as many as there are recent tokens
   bool keys = false;
+  bool queries = false;  // those of the observation window
+
+  bool has_window() const { return mass == ObservedMass::kWindow || queries; }
+  int64_t Window(int64_t recent_tokens) const { return window_tokens > 0 ? window_tokens : recent_tokens; }
 
   bool operator==(const Observations&) const = default;
 };
@@ -76,8 +80,14 @@ struct HeadView {
   std::span<const int64_t> mass;
   std::span<const float> keys;  // [length][head_dim] rotated, as they are cached; empty if the policy observes no keys
   int64_t head_dim;
-  int64_t recent_begin;  // the first slot of the protected newest tokens: the observation window. [length] if none
-  int64_t tokens_seen;   // of the sequence
+  // [tokens of the window][group][head_dim] rotated and scaled, as attention uses them, oldest token first: of the
+  // query heads that share the KV head. After an eviction the window begins anew, so an interval shorter than it means
+  // fewer tokens, but never none. Empty if the policy observes no queries, and group is then 0.
+  std::span<const float> queries = {};
+  int64_t group = 0;
+  int64_t window_begin = 0;  // the first slot of the observation window's tokens, as many as the policy named
+  int64_t recent_begin;      // the first slot of the protected newest tokens: the observation window. [length] if none
+  int64_t tokens_seen;       // of the sequence
   int64_t prompt_tokens;
   int64_t eviction_index;  // evictions of this sequence before this one
   uint64_t seed;           // of the request; random numbers are keyed by it (design: counter-based)

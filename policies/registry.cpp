@@ -23,6 +23,7 @@ constexpr Entry kPolicies[] = {
     {"keydiff", MakeKeyDiffPolicy},
     {"knorm", MakeKnormPolicy},
     {"tova", MakeTovaPolicy},
+    {"r-kv", MakeRKvPolicy},
     {"pyramidkv", MakePyramidKvPolicy},
     {"pyramidkv-prefill", MakePyramidKvPrefillPolicy},
     {"ada-snapkv", MakeAdaSnapKvPolicy},

@@ -38,7 +38,7 @@ class BudgetExactness : public testing::Test {
 };
 
 TEST_F(BudgetExactness, WhatIsLeftOverChangesNoBitWithTheRankCountOrTheChunks) {
-  for (const char* policy : {"random", "h2o", "snapkv", "snapkv-prefill", "keydiff"}) {
+  for (const char* policy : {"random", "h2o", "snapkv", "snapkv-prefill", "keydiff", "r-kv"}) {
     for (int64_t left_over : {1, 4, 5}) {
       const Request request = InBytes(policy, left_over);
       ASSERT_EQ(request.eviction.larger_heads, left_over);

@@ -157,7 +157,7 @@ class Refusals(ErrorCase):
         self.refuse_file(["kv_cache_dtype", "bf16", "'f32'", "--kv-cache-dtype"], f32)
 
     def test_every_spoiled_number_is_found(self):
-        metadata = {"winnow.format_version": ("2", "expected 1, found '2'"),
+        metadata = {"winnow.format_version": ("1", "expected 2, found '1'"),
                     "model.fingerprint": ("0" * 16, "another model"),
                     "prompt_tokens": ("0", "prompt_tokens: expected 1 to"),
                     "tokens_seen": ("3", "tokens: expected one more than the 3"),

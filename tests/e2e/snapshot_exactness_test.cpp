@@ -119,9 +119,18 @@ TEST_F(SnapshotExactness, EveryPolicyAndScopeGoesOnAsIfItHadNeverStopped) {
 }
 
 TEST_F(SnapshotExactness, TextsGoOnFromAnyTokenOfAnInterval) {
-  for (int64_t index : {0, 3, 4}) {  // the last two observe attention: in a window, and from the start
-    Request request = MixedRequest(index, model_.config.vocab_size, kMaxTokens);
+  struct Case {
+    int64_t index;
+    const char* policy;  // null: the request's own
+  };
+  // Without observations; attention of a window, and from the start; queries of a window.
+  for (const Case& c : {Case{0, nullptr}, Case{3, nullptr}, Case{4, nullptr}, Case{3, "r-kv"}}) {
+    Request request = MixedRequest(c.index, model_.config.vocab_size, kMaxTokens);
     request.id = 0;
+    if (c.policy != nullptr) {
+      request.eviction.policy = c.policy;
+      request.eviction.scope = EvictionScope::kHead;
+    }
     request.eviction = ResolveEviction(request.eviction, {.prompt_tokens = request.prompt_tokens()}).value();
     // One whole interval: before, at and after an eviction.
     for (int64_t done = 20; done < 20 + request.eviction.interval; done += 3) {
@@ -151,10 +160,11 @@ TEST_F(SnapshotExactness, TheGuardBackendSavesAndLoadsTheSame) {
 }
 
 TEST_F(SnapshotExactness, PinnedSlotsComeAlong) {
-  for (const char* policy : {"random", "snapkv", "h2o"}) {
+  for (const char* policy : {"random", "snapkv", "h2o", "r-kv"}) {
     Request request = MixedRequest(3, model_.config.vocab_size, kMaxTokens);
     request.id = 0;
     request.eviction.policy = policy;
+    if (request.eviction.policy == "r-kv") request.eviction.scope = EvictionScope::kHead;
     PinnedBlock block{.after_tokens = 60, .num_slots = 5, .keys = {}, .values = {}};
     const int64_t floats =
         model_.config.num_layers * model_.config.num_kv_heads * block.num_slots * model_.config.head_dim;
@@ -183,7 +193,7 @@ TEST_F(SnapshotExactness, AHeadWithALargerShareOfTheBudgetKeepsIt) {
 // More text after the answer: the cache is that of one prompt with all of it.
 TEST_F(SnapshotExactness, AppendedTextIsReadAsIfItHadBeenThereFromTheStart) {
   const std::vector<int32_t> more = RandomTokens(77, 29, model_.config.vocab_size);
-  for (const char* policy : {"streaming-llm", "random", "full", "snapkv", "h2o", "keydiff"}) {
+  for (const char* policy : {"streaming-llm", "random", "full", "snapkv", "h2o", "keydiff", "r-kv"}) {
     Request request = MixedRequest(3, model_.config.vocab_size, kDone);
     request.id = 0;
     request.eviction.policy = policy;

@@ -139,7 +139,7 @@ TEST_F(PinnedSlotsTest, AnyPlaceIsExactAndFollowedByAnEvictionWhereItIsDue) {
   };
   for (const auto& [after_tokens, first_eviction] :
        {Case{{1}, 23}, Case{{24}, 24}, Case{{31}, 31}, Case{{60}, 31}, Case{{65}, 31}, Case{{5, 23}, 23}}) {
-    for (const char* policy : {"random", "snapkv", "keydiff", "pyramidkv", "ada-snapkv"}) {
+    for (const char* policy : {"random", "snapkv", "keydiff", "pyramidkv", "ada-snapkv", "r-kv"}) {
       const int64_t slots = after_tokens.size() > 1 ? 4 : kSlots;
       const Request request = Ask(policy, EvictionScope::kHead, Blocks(after_tokens, slots));
       const int64_t expected = after_tokens.size() > 1 ? 23 : first_eviction;

@@ -40,7 +40,9 @@ class SnapshotTest : public testing::TestWithParam<DType> {
                            .heads = {},
                            .pinned_positions = {20, 21, 22, 40},
                            .tokens_seen = 70,
-                           .evictions = 2};
+                           .evictions = 2,
+                           .query_rows = 3,
+                           .query_group = 2};
     for (int64_t layer = 0; layer < kLayers; ++layer) {
       for (int64_t h = 0; h < kHeads; ++h) {
         HeadSnapshot& head = whole.heads.emplace_back();
@@ -51,6 +53,7 @@ class SnapshotTest : public testing::TestWithParam<DType> {
             head.positions.push_back(position);
           }
         }
+        for (int64_t i = 0; i < 3 * 2 * kHeadDim; ++i) head.queries.push_back(float(1000 * layer + 300 * h + i) / 7);
         const size_t element = size_t(BlockBytes(GetParam()));
         for (int32_t position : head.positions) {
           head.mass.push_back(int64_t(position) << 30 | layer << 8 | h);
@@ -116,6 +119,8 @@ TEST_P(SnapshotTest, ARestoredCacheGoesOn) {
   KeepPlan plan;
   for (int64_t i = 0; i < kLayers * 2; ++i) plan.kept.push_back({0, 1, 2});
   cache.Compact(plan);
+  EXPECT_EQ(cache.queries().num_rows(), 3);
+  EXPECT_EQ(cache.queries().head(1, 0), Whole().head(1, 1).queries);
   EXPECT_EQ(cache.evictions(), 3);
   EXPECT_EQ(cache.entries_evicted(), kLayers * 2 * (94 - 3));
 }
@@ -167,6 +172,11 @@ TEST_P(SnapshotTest, RefusesWhatNoCacheCouldBe) {
          std::erase(s.heads[1].positions, 71);
        }},
       {"layer 0, KV head 1: keys: expected", [](auto& s) { s.heads[1].keys.pop_back(); }},
+      {"layer 1, KV head 0: queries: expected 192 numbers, found 191", [](auto& s) { s.heads[3].queries.pop_back(); }},
+      {"layer 0, KV head 1: queries: expected finite numbers",
+       [](auto& s) { s.heads[1].queries[5] = std::numeric_limits<float>::infinity(); }},
+      {"queries: expected those of at most the 70 tokens seen, found 71", [](auto& s) { s.query_rows = 71; }},
+      {"queries: expected those of at most the 70 tokens seen, found -1", [](auto& s) { s.query_rows = -1; }},
       {"layer 0, KV head 1: values: expected", [](auto& s) { s.heads[1].values.resize(0); }},
       {"layer 1, KV head 0: keys: expected finite numbers, found NaN or infinity in slot 2",
        [](auto& s) {

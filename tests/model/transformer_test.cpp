@@ -36,6 +36,7 @@ class Pass {
   // What a step may ask for beside tokens and logits.
   struct Options {
     bool stop_after_kv = false, observe = false;
+    std::vector<int32_t> query_rows = {};
     std::vector<float> embeddings = {};
     std::vector<const Adapter*> adapters = {};
   };
@@ -72,6 +73,7 @@ class Pass {
          .mass = pool_->mass(),
          .embeddings = options.embeddings,
          .adapters = options.adapters,
+         .query_rows = options.query_rows,
          .stop_after_kv = options.stop_after_kv},
         result);
   }
@@ -326,6 +328,56 @@ TEST_F(TransformerTest, RowsWithAnAdapterAreRefusedAndNoneIsFine) {
   const Status status = pass.Forward({1, 2}, {1}, {.adapters = {nullptr, adapter}}, &result);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("adapter"), std::string::npos);
+}
+
+// [layer][row][query heads of the rank][head_dim], of one pass over all tokens.
+std::vector<float> QueriesOf(Pass& pass, const std::vector<int32_t>& tokens, const std::vector<int32_t>& rows,
+                             bool stop_after_kv = false) {
+  ForwardResult result;
+  EXPECT_TRUE(pass.Forward(tokens, {}, {.stop_after_kv = stop_after_kv, .query_rows = rows}, &result).ok());
+  return result.queries;
+}
+
+TEST_F(TransformerTest, QueriesOfTheWantedRowsComeBackAndOnlyThose) {
+  const auto tokens = Text(12);
+  std::vector<int32_t> every(tokens.size());
+  std::iota(every.begin(), every.end(), 0);
+  Pass pass(model_, Numerics::kExact, *local_);
+  const std::vector<float> all = QueriesOf(pass, tokens, every);
+  const size_t row_floats = size_t(model_.config.num_query_heads * model_.config.head_dim);
+  ASSERT_EQ(all.size(), size_t(kLayers) * tokens.size() * row_floats);
+  const std::vector<int32_t> wanted = {0, 5, 11};
+  std::vector<float> expected;
+  for (size_t layer = 0; layer < size_t(kLayers); ++layer) {
+    for (int32_t row : wanted) {
+      const auto from = all.begin() + int64_t((layer * tokens.size() + size_t(row)) * row_floats);
+      expected.insert(expected.end(), from, from + int64_t(row_floats));
+    }
+  }
+  for (bool stop_after_kv : {false, true}) {
+    Pass again(model_, Numerics::kExact, *local_);
+    EXPECT_EQ(QueriesOf(again, tokens, wanted, stop_after_kv), expected);
+    EXPECT_EQ(again.Cached(), pass.Cached());
+  }
+  Pass none(model_, Numerics::kExact, *local_);
+  EXPECT_TRUE(QueriesOf(none, tokens, {}).empty());
+  // In steps of one row; a rank's are those of its heads.
+  for (int num_ranks : {1, 3}) {
+    RunThreadRanks(num_ranks, [&](Communicator& communicator) {
+      Pass part(model_, Numerics::kExact, communicator);
+      const Range heads = part.transformer().kv_heads();
+      const size_t group = row_floats / size_t(model_.config.num_kv_heads), own = size_t(heads.size()) * group;
+      for (size_t row = 0; row < tokens.size(); ++row) {
+        const std::vector<float> queries = QueriesOf(part, {tokens[row]}, {0});
+        ASSERT_EQ(queries.size(), size_t(kLayers) * own);
+        for (size_t layer = 0; layer < size_t(kLayers); ++layer) {
+          EXPECT_TRUE(std::equal(
+              queries.begin() + int64_t(layer * own), queries.begin() + int64_t((layer + 1) * own),
+              all.begin() + int64_t((layer * tokens.size() + row) * row_floats) + heads.begin * int64_t(group)));
+        }
+      }
+    });
+  }
 }
 
 // A probe pass asks the cache something without leaving a trace: rows are appended, run with statistics off, and rolled

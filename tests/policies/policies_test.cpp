@@ -47,6 +47,17 @@ std::span<const float> KeysOf(size_t length) {
   return std::span(kKeys).first(length * kHeadDim);
 }
 
+// Queries of an observation window of 8 tokens, 3 heads to a group.
+constexpr int64_t kGroup = 3;
+std::span<const float> WindowQueries() {
+  static const std::vector<float> kQueries = [] {
+    std::vector<float> queries;
+    for (uint32_t i = 0; i < 8 * kGroup * kHeadDim; ++i) queries.push_back(float(Philox(5, {i, 0, 0, 0})[0] % 9) / 8);
+    return queries;
+  }();
+  return kQueries;
+}
+
 HeadView ViewOf(const std::vector<int32_t>& positions) {
   return {.layer = 0,
           .global_head = 0,
@@ -54,6 +65,9 @@ HeadView ViewOf(const std::vector<int32_t>& positions) {
           .mass = MassOf(positions.size()),
           .keys = KeysOf(positions.size()),
           .head_dim = kHeadDim,
+          .queries = WindowQueries(),
+          .group = kGroup,
+          .window_begin = RecentBegin(positions, {.recent_tokens = 8, .pinned_positions = {}}),
           .recent_begin = RecentBegin(positions, kProtection),
           .tokens_seen = positions.empty() ? 0 : positions.back() + 1,
           .prompt_tokens = 10,

@@ -33,6 +33,7 @@ constexpr GoldenPolicy kPolicies[] = {
     {"snapkv", "snapkv", "periodic"},
     {"keydiff", "keydiff", "periodic"},
     {"knorm", "knorm", "periodic"},
+    {"r-kv", "r-kv", "periodic"},
     {"snapkv-prefill", "snapkv-prefill", "prefill"},
     {"pyramidkv-prefill", "pyramidkv", "prefill"},
     {"ada-snapkv-prefill", "ada-kv-snapkv", "prefill"},
@@ -121,8 +122,9 @@ class GoldenText {
 
   SequenceCache& cache() { return cache_; }
 
-  // The next tokens; those from first_observed on are observed.
-  void Read(int64_t num_tokens, int64_t first_observed) {
+  // The next tokens; the attention of those from first_observed on is observed, the queries of those from first_query
+  // on are kept.
+  void Read(int64_t num_tokens, int64_t first_observed, int64_t first_query) {
     const int64_t first = cache_.tokens_seen();
     ASSERT_TRUE(cache_.Reserve(num_tokens).ok());
     cache_.Append(num_tokens);
@@ -146,6 +148,14 @@ class GoldenText {
                            .observe = tensors.Ints({num_tokens}, observe),
                            .mass = pool_->mass()});
     }
+    const int64_t first_kept = std::max(first, first_query), num_kept = first + num_tokens - first_kept;
+    if (num_kept <= 0) return;
+    std::vector<float> kept;
+    for (int64_t layer = 0; layer < cache_.num_layers(); ++layer) {
+      const std::vector<float> queries = Queries(layer, first_kept, num_kept);
+      kept.insert(kept.end(), queries.begin(), queries.end());
+    }
+    cache_.AppendQueries(num_kept, kept);
   }
 
  private:
@@ -217,12 +227,13 @@ void RunRank(const GoldenCase& golden, const Setting& setting, const Request& re
   SequenceCache& cache = text.cache();
   const EvictionSettings& eviction = request.eviction;
   const Observations observations = policy.observations();
-  const int64_t window = observations.window_tokens > 0 ? observations.window_tokens : eviction.recent_tokens;
+  const int64_t window = observations.Window(eviction.recent_tokens);
   int64_t due = eviction.timing == EvictionTiming::kAfterPrefill ? golden.Size("prompt") : eviction.Trigger();
   for (size_t done = 0; done < evicted->kept.size(); ++done, due += eviction.interval) {
     const int64_t first_observed = observations.mass == ObservedMass::kWindow ? due - window : 0;
     for (int64_t chunk = 1; cache.tokens_seen() < due; chunk = chunk % 9 + 1) {
-      text.Read(std::min(chunk, due - cache.tokens_seen()), first_observed);
+      text.Read(std::min(chunk, due - cache.tokens_seen()), first_observed,
+                observations.queries ? due - window : golden.Size("tokens"));
     }
     const DueEviction one{&policy, &request, &cache, kv_heads};
     EvictToBudget(communicator, {&one, 1});
