@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <thread>
 
 namespace winnow {
@@ -27,12 +28,23 @@ int RanksOnThisHost() {
   return 1;
 }
 
-// CLI11 clamps a number that is too large and reads 010 as 8: a count of tokens would silently be another one.
-std::string CheckIntegerText(const std::string& text) {
-  int64_t value = 0;
+// CLI11 clamps a number that is too large, reads 010 as 8 and wraps a negative seed: a count of tokens would silently
+// be another one, two seeds the same.
+template <class T>
+bool ReadsAsWritten(const std::string& text) {
+  T value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec == std::errc() && text == std::to_string(value)) return "";
-  return "expected a whole number, found '" + text + "'";
+  return parsed.ec == std::errc() && text == std::to_string(value);
+}
+
+std::string CheckIntegerText(const std::string& text) {
+  return ReadsAsWritten<int64_t>(text) ? "" : "expected a whole number, found '" + text + "'";
+}
+
+std::string CheckUnsignedText(const std::string& text) {
+  if (ReadsAsWritten<uint64_t>(text)) return "";
+  return "expected a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()) + ", found '" +
+         text + "'";
 }
 
 }  // namespace
@@ -59,7 +71,9 @@ void AddEngineFlags(CLI::App& command, EngineFlags* o) {
 void RefuseOddIntegers(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
     if (option->get_type_name() == "INT") option->check(CheckIntegerText, "");
+    if (option->get_type_name() == "UINT") option->check(CheckUnsignedText, "");
   }
+  for (CLI::App* group : command.get_subcommands({})) RefuseOddIntegers(*group);
 }
 
 Status CheckEngineFlags(const EngineFlags& o, int num_ranks) {

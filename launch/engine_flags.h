@@ -35,8 +35,8 @@ void AddEngineFlags(CLI::App& command, EngineFlags* flags);
 // What the flags' own types cannot say. InvalidArgument naming the flag, what was expected and what was found.
 Status CheckEngineFlags(const EngineFlags& flags, int num_ranks);
 
-// Whole numbers on the sub-command are refused where CLI11 would clamp them or read them as octal. Called when all
-// flags are declared.
+// Whole numbers on the sub-command and its option groups are refused where CLI11 would clamp or wrap them or read them
+// as octal. Called when all flags are declared.
 void RefuseOddIntegers(CLI::App& command);
 
 EngineOptions ToEngineOptions(const EngineFlags& flags, int threads, int64_t pool_slots, bool observe_attention);

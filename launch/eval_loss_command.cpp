@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/hash.h"
+#include "base/printable_text.h"
 #include "base/progress_bar.h"
 #include "eval/loss_report.h"
+#include "kv/budget.h"
+#include "launch/console.h"
 #include "launch/eval_texts.h"
 #include "launch/model_session.h"
 
@@ -29,7 +31,8 @@ struct BudgetStudy {
 
 int64_t BudgetOf(const BudgetStudy& study, const EvalText& text) {
   if (study.budget > 0) return study.budget;
-  return std::max<int64_t>(1, int64_t(std::floor(study.ratio * double(text.tokens.size()))));
+  const KvShape one_head{.num_layers = 1, .num_kv_heads = 1, .entry_bytes = 0};
+  return std::max<int64_t>(1, EntriesInRatio(study.ratio, int64_t(text.tokens.size()), one_head));
 }
 
 std::vector<BudgetStudy> StudiesOf(const EvalLossOptions& options) {
@@ -90,6 +93,7 @@ Json RowJson(const std::string& policy, const EvictionSettings& settings, const 
              const LossRow& row) {
   return {{"policy", policy},
           {"scope", Name(*settings.scope)},
+          {"allocation", Name(*settings.allocation)},
           {"budget", study.budget > 0 ? Json(study.budget) : Json(nullptr)},
           {"ratio", study.ratio > 0 ? Json(study.ratio) : Json(nullptr)},
           {"interval", settings.interval},
@@ -144,9 +148,9 @@ Outcome Summarise(const EvalLossOptions& options, const std::vector<BudgetStudy>
         outcome.table += fmt::format(
             "{:<15} {:>7} {:<10} {:>7.4f} {:>7.4f} {:>7.4f} {:>7.4f} {:>8.5f} {:>6.4f} {:>6.4f} {:>6.1f} {:>9.5f} "
             "{:>9.5f}\n",
-            options.policies[i], BudgetText(study), row.texts, row.loss, row.loss_ratio, row.loss_ratio_low_entropy,
-            row.loss_ratio_high_entropy, row.kl, row.top1_agreement, row.kept_ratio_average, row.evictions_per_text,
-            row.ci95.first, row.ci95.second);
+            options.policies[i], BudgetText(study), Printable(row.texts), row.loss, row.loss_ratio,
+            row.loss_ratio_low_entropy, row.loss_ratio_high_entropy, row.kl, row.top1_agreement, row.kept_ratio_average,
+            row.evictions_per_text, row.ci95.first, row.ci95.second);
       }
     }
   }
@@ -158,15 +162,16 @@ Status Report(const EvalLossOptions& options, const Outcome& outcome, const Open
   for (const Refusal& refusal : outcome.refused) {
     Note("no row for " + refusal.policy + " at budget " + refusal.budget + ": " + refusal.reason);
   }
-  if (outcome.rows.empty())
+  if (outcome.rows.empty()) {
     return InvalidArgument("every row was refused; the first reason: " + outcome.refused[0].reason);
+  }
   const std::string backend = engine.backend().name() + ", " + engine.backend().kernels();
   if (!options.json) {
-    fmt::print("{}", outcome.table);
-    fmt::print("{}, {}, {} rank(s) x {} thread(s), {}, KV cache {}: {:.0f} tokens/s of every case together\n",
-               model.config.name, backend, num_ranks, threads, options.numerics, options.kv_cache_dtype,
-               tokens_per_second);
-    return OkStatus();
+    PrintOut(outcome.table);
+    PrintOut(fmt::format("{}, {}, {} rank(s) x {} thread(s), {}, KV cache {}: {:.0f} tokens/s of every case together\n",
+                         Printable(model.config.name), backend, num_ranks, threads, options.numerics,
+                         options.kv_cache_dtype, tokens_per_second));
+    return CheckOutput();
   }
   Json refused = Json::array();
   for (const Refusal& refusal : outcome.refused) {
@@ -187,8 +192,26 @@ Status Report(const EvalLossOptions& options, const Outcome& outcome, const Open
                        {"threads_per_rank", threads},
                        {"backend", backend},
                        {"tokens_per_second", tokens_per_second}}}};
-  fmt::print("{}\n", json.dump());
-  return OkStatus();
+  PrintOut(json.dump() + "\n");
+  return CheckOutput();
+}
+
+// Every rank makes its own plans from its own arguments: other ones would part the ranks, or mix two evaluations.
+// Collective.
+Status CheckSameArguments(Communicator& communicator, const EvalLossOptions& options) {
+  const EvictionSettings& eviction = options.eviction;
+  const auto name = [](const auto& choice) { return choice ? std::string(Name(*choice)) : "none"; };
+  const std::string asked = fmt::format(
+      "--policies {} --kv-budget {} --kv-ratio {} --kv-interval {} --kv-sink-tokens {} --kv-recent-tokens {} "
+      "--kv-protect-prompt {} --kv-scope {} --kv-allocation {} --seed {} --numerics {} --kv-cache-dtype {} "
+      "--check-ranks {}",
+      fmt::join(options.policies, ","), fmt::join(options.budgets, ","), fmt::join(options.ratios, ","),
+      eviction.interval, eviction.sink_tokens, eviction.recent_tokens, eviction.protect_prompt, name(eviction.scope),
+      name(eviction.allocation), options.seed, options.numerics, options.kv_cache_dtype, options.check_ranks);
+  uint64_t hash = 0, first = 0;
+  for (unsigned char byte : asked) hash = HashWords({hash, byte});
+  if (SameAsFirstRank(communicator, hash, &first)) return OkStatus();
+  return InvalidArgument("expected the arguments of rank 0, found others: " + asked);
 }
 
 }  // namespace
@@ -197,6 +220,7 @@ Status RunEvalLoss(const Status& arguments, const EvalLossOptions& options, Comm
   const bool is_first = communicator.rank() == 0;
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
+  WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, options)));
   WINNOW_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.model_path, communicator));
 
   std::vector<EvalText> texts;

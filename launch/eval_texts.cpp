@@ -33,25 +33,15 @@ Status TakeField(const JsonField& field, Document* document) {
 
 Result<std::vector<Document>> ReadJsonLines(const std::string& path, const std::string& content) {
   std::vector<Document> documents;
-  size_t begin = 0;
-  for (int64_t number = 1; begin < content.size(); ++number) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    const std::string line = content.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string where = path + " line " + std::to_string(number);
-    const auto refuse = [&](const std::string& message) { return InvalidArgument(where + ": " + message); };
-    const auto fields = ParseJsonFields(line);
-    if (!fields.ok()) return refuse(fields.status().message());
-    Document document;
+  const auto take = [&](const std::string& where, const std::vector<JsonField>& fields) {
+    Document& document = documents.emplace_back();
     document.id = where;
-    for (const JsonField& field : *fields) {
-      if (Status status = TakeField(field, &document); !status.ok()) return refuse(status.message());
-    }
-    if (document.text.empty()) return refuse("expected the field \"text\" with text in it");
-    if (!document.text.starts_with(document.prompt)) return refuse("the text does not begin with its \"prompt\"");
-    documents.push_back(std::move(document));
-  }
+    for (const JsonField& field : fields) WINNOW_RETURN_IF_ERROR(TakeField(field, &document));
+    if (document.text.empty()) return InvalidArgument("expected the field \"text\" with text in it");
+    if (document.text.starts_with(document.prompt)) return OkStatus();
+    return InvalidArgument("the text does not begin with its \"prompt\"");
+  };
+  WINNOW_RETURN_IF_ERROR(ForEachJsonLine(path, content, take));
   return documents;
 }
 
@@ -66,11 +56,13 @@ Result<std::vector<Document>> ReadDocuments(const std::string& path) {
 }
 
 Result<EvalText> ToText(const Document& document, const EvalTextLimits& limits, const Tokenizer& tokenizer) {
-  const auto encode = [&](const std::string& text) { return tokenizer.Encode(text); };
+  const auto encode = [&](const std::string& part) -> Result<std::vector<int32_t>> {
+    auto tokens = tokenizer.Encode(part);
+    if (!tokens.ok()) return InvalidArgument(document.id + ": " + tokens.status().message());
+    return tokens;
+  };
   EvalText text{.id = document.id, .kind = document.kind, .tokens = {}, .prompt_tokens = 0};
-  auto tokens = encode(document.text);
-  if (!tokens.ok()) return InvalidArgument(document.id + ": " + tokens.status().message());
-  text.tokens = std::move(tokens).value();
+  WINNOW_ASSIGN_OR_RETURN(text.tokens, encode(document.text));
   if (int64_t(text.tokens.size()) > limits.max_tokens) text.tokens.resize(size_t(limits.max_tokens));
   if (text.tokens.size() < 2) return InvalidArgument(document.id + ": expected a text of 2 tokens or more");
   if (!document.prompt.empty()) {

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "engine/leader.h"
 #include "engine/worker.h"
+#include "launch/console.h"
 #include "launch/generate_report.h"
 #include "launch/generate_requests.h"
 #include "launch/kv_memory.h"
@@ -33,12 +34,6 @@ struct Front {
   KvMemory memory;
   std::vector<Completion> completions;  // by request id
 };
-
-// To standard output at once; Report looks whether all of it went through.
-void PrintOut(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
 
 // Before any work, so that no answer is lost to a wrong name.
 Status PrepareSave(const std::string& path, std::vector<Request>* requests) {
@@ -159,9 +154,7 @@ Status Report(const GenerateOptions& options, const Front& front, const RunSumma
   } else {
     PrintOut("\n" + SummaryTable(requests, front.completions, run));
   }
-  // A full disk must not pass for a finished run.
-  if (std::ferror(stdout) != 0) return InternalError("standard output could not be written");
-  return OkStatus();
+  return CheckOutput();
 }
 
 // The first request that failed; the others have been answered.

@@ -2,20 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <limits>
+
+#include "launch/eviction_flags.h"
 
 namespace winnow {
 namespace {
-
-// CLI11 wraps a negative number, clamps one that is too large and reads 010 as 8: two seeds would silently be the same.
-std::string CheckSeedText(const std::string& text) {
-  uint64_t seed = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (parsed.ec == std::errc() && text == std::to_string(seed)) return "";
-  return "expected a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()) + ", found '" +
-         text + "'";
-}
 
 std::string Joined(const std::vector<std::string>& names) {
   std::string text;
@@ -43,8 +35,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   command.add_option("--top-p", o->sampling.top_p, "probability mass to sample from")->capture_default_str();
   command.add_option("--min-p", o->sampling.min_p, "share of the highest probability a token needs")
       ->capture_default_str();
-  command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported")
-      ->check(CheckSeedText, "", "seed");
+  command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported");
   command.add_flag("--ignore-eos", o->ignore_eos, "go on after an end-of-text token");
   command.add_option("--kv-eviction", o->eviction.policy, "policy: " + Joined(PolicyNames()))->capture_default_str();
   auto* budget =

@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "engine/request.h"
 #include "launch/engine_flags.h"
-#include "launch/eviction_flags.h"
 
 namespace CLI {
 class App;

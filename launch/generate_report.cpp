@@ -61,8 +61,8 @@ Json KvJson(const Request& request, const SequenceReport& kv, const RunSummary& 
   json["asked"] = AskedJson(eviction);
   json["interval"] = eviction.evicts() && EvictsAgain(eviction) ? Json(eviction.interval) : Json(nullptr);
   json["peak"] = eviction.evicts() ? Json(Peak(eviction)) : Json(nullptr);
-  json["scope"] = eviction.scope ? Json(Name(*eviction.scope)) : Json(nullptr);
-  json["allocation"] = eviction.allocation ? Json(Name(*eviction.allocation)) : Json(nullptr);
+  json["scope"] = eviction.evicts() ? Json(Name(*eviction.scope)) : Json(nullptr);
+  json["allocation"] = eviction.evicts() ? Json(Name(*eviction.allocation)) : Json(nullptr);
   json["positions"] = MakePolicy(eviction.policy).value()->positions();
   json["sink_tokens"] = eviction.sink_tokens;
   json["recent_tokens"] = eviction.recent_tokens;
@@ -94,11 +94,14 @@ std::string BudgetText(const EvictionSettings& eviction) {
   return text + (EvictsAgain(eviction) ? ", evicting every " + Grouped(eviction.interval) : ", evicting once");
 }
 
-// "snapkv (scope head, peak = budget + interval, positions = absolute)"
+// "snapkv (scope head, peak = budget + interval, positions = absolute)", with the allocation where heads compete.
 std::string PolicyText(const EvictionSettings& eviction) {
   if (!eviction.evicts()) return eviction.policy;
-  return fmt::format("{} (scope {}, peak = {}, positions = {})", eviction.policy, Name(*eviction.scope), Peak(eviction),
-                     MakePolicy(eviction.policy).value()->positions());
+  std::string text = fmt::format("{} (scope {}", eviction.policy, Name(*eviction.scope));
+  if (*eviction.allocation != BudgetAllocation::kHead)
+    text += fmt::format(", allocation {}", Name(*eviction.allocation));
+  return text +
+         fmt::format(", peak = {}, positions = {})", Peak(eviction), MakePolicy(eviction.policy).value()->positions());
 }
 
 // Tokens of the prompt whose keys and values came from a file, and those that were read.
@@ -115,10 +118,6 @@ bool IsRandom(const Request& request) {
 }
 
 }  // namespace
-
-std::string Hex(uint64_t value) {
-  return fmt::format("{:016x}", value);
-}
 
 std::string HexTokenHash(const std::vector<int32_t>& token_ids) {
   uint64_t hash = 0;

@@ -25,7 +25,6 @@ struct RunSummary {
 
 // Order-sensitive hash of token ids, 16 hex digits.
 std::string HexTokenHash(const std::vector<int32_t>& token_ids);
-std::string Hex(uint64_t value);
 
 // docs/architecture.md documents every key.
 nlohmann::ordered_json CompletionJson(const Request& request, const Completion& completion, const std::string& text,

@@ -99,36 +99,33 @@ Status TakeBudget(const std::string& key, const Json& value, EvictionSettings* e
   return TakeNumber(value, &eviction->budget_bytes.emplace());
 }
 
+// One line of a prompts file.
+Status TakeLine(const std::vector<JsonField>& fields, Asked* asked) {
+  bool has_prompt = false;
+  std::string budget_field;
+  for (const auto& [name, value] : fields) {
+    has_prompt |= name == "prompt";
+    const bool is_budget = name == "kv_budget" || name == "kv_ratio" || name == "kv_budget_bytes";
+    if (is_budget && !budget_field.empty()) {
+      return InvalidArgument(budget_field + " and " + name + ": expected one budget");
+    }
+    if (is_budget) budget_field = name;
+    if (name.starts_with("kv_") && name != "kv_eviction") asked->eviction_fields.push_back(name);
+    const Status status = is_budget ? TakeBudget(name, value, &asked->eviction) : TakeField(name, value, asked);
+    if (!status.ok()) return InvalidArgument("field " + Describe(name) + ": " + status.message());
+  }
+  return has_prompt ? OkStatus() : InvalidArgument("expected the field \"prompt\"");
+}
+
 Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& defaults) {
   WINNOW_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, "prompt file"));
   std::vector<Asked> all;
-  size_t begin = 0;
-  for (int64_t number = 1; begin < content.size(); ++number) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    const std::string line = content.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    Asked asked = defaults;
-    asked.where = path + " line " + std::to_string(number);
-    const auto refuse = [&](const std::string& message) { return InvalidArgument(asked.where + ": " + message); };
-    const auto fields = ParseJsonFields(line);
-    if (!fields.ok()) return refuse(fields.status().message());
-    bool has_prompt = false;
-    std::string budget_field;
-    for (const auto& [name, value] : *fields) {
-      has_prompt |= name == "prompt";
-      const bool is_budget = name == "kv_budget" || name == "kv_ratio" || name == "kv_budget_bytes";
-      if (is_budget && !budget_field.empty()) return refuse(budget_field + " and " + name + ": expected one budget");
-      if (is_budget) budget_field = name;
-      if (name.starts_with("kv_") && name != "kv_eviction") asked.eviction_fields.push_back(name);
-      if (Status status = is_budget ? TakeBudget(name, value, &asked.eviction) : TakeField(name, value, &asked);
-          !status.ok()) {
-        return refuse("field " + Describe(name) + ": " + status.message());
-      }
-    }
-    if (!has_prompt) return refuse("expected the field \"prompt\"");
-    all.push_back(std::move(asked));
-  }
+  const auto take = [&](const std::string& where, const std::vector<JsonField>& fields) {
+    all.push_back(defaults);
+    all.back().where = where;
+    return TakeLine(fields, &all.back());
+  };
+  WINNOW_RETURN_IF_ERROR(ForEachJsonLine(path, content, take));
   if (all.empty()) return InvalidArgument("prompt file '" + path + "' holds no prompt");
   return all;
 }
@@ -215,8 +212,7 @@ Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const M
                              ": good for memory and speed, not for the quality of the text");
   }
   WINNOW_ASSIGN_OR_RETURN(const std::vector<Asked> prompts, ReadPrompts(options));
-  const int64_t element_bytes = options.kv_cache_dtype == "bf16" ? 2 : 4;
-  const KvShape shape{config.num_layers, config.num_kv_heads, 2 * config.head_dim * element_bytes};
+  const KvShape shape{config.num_layers, config.num_kv_heads, BytesOf(options.kv_dtype(), 2 * config.head_dim)};
   for (const Asked& asked : prompts) {
     const auto at = [&](const Status& status) { return Status(status.code(), asked.where + ": " + status.message()); };
     // Numbers of a single prompt come from flags, which the message names.

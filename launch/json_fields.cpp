@@ -1,5 +1,6 @@
 #include "launch/json_fields.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -68,6 +69,21 @@ Result<std::vector<JsonField>> ParseJsonFields(const std::string& line) {
   FlatObject object;
   if (!Json::sax_parse(line, &object)) return InvalidArgument("not valid JSON");
   return std::move(object).Take();
+}
+
+Status ForEachJsonLine(const std::string& path, const std::string& content, const TakeJsonLine& take) {
+  size_t begin = 0;
+  for (int64_t number = 1; begin < content.size(); ++number) {
+    const size_t end = std::min(content.find('\n', begin), content.size());
+    const std::string line = content.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = path + " line " + std::to_string(number);
+    const auto fields = ParseJsonFields(line);
+    const Status status = fields.ok() ? take(where, *fields) : fields.status();
+    if (!status.ok()) return Status(status.code(), where + ": " + status.message());
+  }
+  return OkStatus();
 }
 
 std::string Describe(const Json& value) {

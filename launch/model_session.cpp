@@ -1,14 +1,11 @@
 #include "launch/model_session.h"
 
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstring>
 #include <span>
 #include <utility>
 
 #include "base/progress_bar.h"
-#include "launch/generate_report.h"
+#include "launch/number_text.h"
 #include "model/gguf_fingerprint.h"
 
 namespace winnow {
@@ -17,18 +14,18 @@ namespace {
 // Ranks with different models would wait for collectives that the others never call, or mix two texts. Collective.
 Status CheckSameFile(Communicator& communicator, const GgufFile& file) {
   const uint64_t mine = FingerprintOf(file);
-  uint64_t first;
-  const auto all = communicator.AllGather(std::as_bytes(std::span(&mine, 1)));
-  std::memcpy(&first, all.data(), sizeof(first));
-  if (mine == first) return OkStatus();
+  uint64_t first = 0;
+  if (SameAsFirstRank(communicator, mine, &first)) return OkStatus();
   return BadFile(file.path() + " is not the model that rank 0 opened: metadata or tensor table differ (fingerprint " +
                  Hex(mine) + ", rank 0 has " + Hex(first) + ")");
 }
 
 }  // namespace
 
-void Note(const std::string& line) {
-  fmt::print(stderr, "winnow: {}\n", line);
+bool SameAsFirstRank(Communicator& communicator, uint64_t mine, uint64_t* first) {
+  const auto all = communicator.AllGather(std::as_bytes(std::span(&mine, 1)));
+  std::memcpy(first, all.data(), sizeof(*first));
+  return mine == *first;
 }
 
 Status AgreeOnVerdict(Communicator& communicator, const Status& mine) {

@@ -2,7 +2,7 @@
 // failure is everybody's verdict, with rank and host named. Engine thread; collective.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,8 +13,8 @@
 
 namespace winnow {
 
-// A line on standard error.
-void Note(const std::string& line);
+// Whether all ranks have the value of rank 0. Collective: an all-gather of 8 bytes.
+bool SameAsFirstRank(Communicator& communicator, uint64_t mine, uint64_t* first);
 
 // One verdict for all ranks. The file that a rank cannot read is named with its rank and host; a wrong argument is
 // wrong everywhere, so that its message goes without.

@@ -29,4 +29,8 @@ std::string BinarySize(int64_t bytes) {
   return fmt::format("{:.{}f} {}", size, size < 9.995 ? 2 : size < 99.95 ? 1 : 0, unit);
 }
 
+std::string Hex(uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
+
 }  // namespace winnow

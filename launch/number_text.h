@@ -16,4 +16,7 @@ std::string PerRank(const std::vector<int64_t>& values);
 // A number of bytes with three digits of the largest binary unit that it fills: "93.8 MiB", "17 bytes".
 std::string BinarySize(int64_t bytes);
 
+// A hash: 16 hex digits.
+std::string Hex(uint64_t value);
+
 }  // namespace winnow

@@ -69,8 +69,8 @@ Result<std::optional<std::string>> AppendedText(const GenerateOptions& options) 
 SequenceFileModel SequenceFileModelOf(const GenerateOptions& options, const ModelConfig& config, uint64_t fingerprint) {
   return {.config = config,
           .fingerprint = fingerprint,
-          .kv_cache_dtype = options.kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32,
-          .numerics = options.numerics == "exact" ? Numerics::kExact : Numerics::kFast};
+          .kv_cache_dtype = options.kv_dtype(),
+          .numerics = options.numerics_mode()};
 }
 
 Result<PreparedRequests> PrepareResumedRequest(const GenerateOptions& options, const SequenceFileModel& model,
