@@ -14,7 +14,7 @@ void AddEvictionFlags(CLI::App& command, EvictionSettings* settings) {
       ->capture_default_str();
   command
       .add_option("--kv-recent-tokens", settings->recent_tokens,
-                  "newest tokens, never evicted; h2o: at least half of the budget")
+                  "newest tokens, never evicted; h2o: at least half of the budget; r-kv: at least 8")
       ->capture_default_str();
   command.add_flag("--kv-protect-prompt", settings->protect_prompt, "the whole prompt is never evicted");
   const auto add_choice = [&](const char* flag, auto parse, auto* to, const char* help) {
