@@ -13,7 +13,7 @@ namespace winnow {
 struct RankState {
   uint64_t tokens = 0;       // sampled tokens of the step, in order
   uint64_t lengths = 0;      // tokens seen, slots held and evictions of every sequence
-  uint64_t shared_kept = 0;  // kept positions of policies whose heads all keep the same ones
+  uint64_t shared_kept = 0;  // kept positions of sets that heads of several ranks share
 };
 
 // InternalError naming the step, the first rank that differs from rank 0 and what differs; the same on all ranks.

@@ -193,7 +193,7 @@ def read_problems(path):
             question, (solution, answer) = record["question"].strip(), record["answer"].split("#### ")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadData(
-                f'{path}:{number}: expected {{"question": ..., "answer": "... #### NUMBER"}}, ' f"found {line[:60]!r}"
+                f'{path}:{number}: expected {{"question": ..., "answer": "... #### NUMBER"}}, found {line[:60]!r}'
             ) from error
         sentences = re.split(r"(?<=[.?!])\s+", question)
         problems.append(
@@ -412,7 +412,7 @@ def load_tokenizer(path):
         import tokenizers
     except ImportError as error:
         raise BadData(
-            "--tokenizer: the Python package tokenizers is not installed; without --tokenizer lengths are " "estimated"
+            "--tokenizer: the Python package tokenizers is not installed; without --tokenizer lengths are estimated"
         ) from error
     try:
         return tokenizers.Tokenizer.from_file(path)
