@@ -30,6 +30,18 @@ def write_safetensors(path, header, data):
     return path
 
 
+def without_tensors(header, data, names):
+    """Header and data without these tensors, the others moved together."""
+    left, moved = {"__metadata__": header["__metadata__"]}, bytearray()
+    for name, entry in sorted((pair for pair in header.items() if pair[0] != "__metadata__"),
+                              key=lambda pair: pair[1]["data_offsets"]):
+        if name not in names:
+            begin, end = entry["data_offsets"]
+            left[name] = dict(entry, data_offsets=[len(moved), len(moved) + end - begin])
+            moved += data[begin:end]
+    return left, moved
+
+
 class GoesOn(CliCase):
     def check(self, *arguments, counts=((1, 2, 3), (3, 1, 2)), model=None, tokens=(9, 5, 10), environment=None):
         """Saved and loaded twice, on these numbers of ranks, against a run that never stops."""
@@ -55,7 +67,7 @@ class GoesOn(CliCase):
 
     def test_on_other_numbers_of_ranks_as_if_it_had_never_stopped(self):
         self.assertEqual(self.check("--kv-eviction", "full")["kv"]["evictions"], 0)
-        for policy, scope in (("random", "head"), ("snapkv", "sequence"), ("h2o", "layer")):
+        for policy, scope in (("random", "head"), ("snapkv", "sequence"), ("h2o", "layer"), ("r-kv", "head")):
             whole = self.check("--kv-eviction", policy, "--kv-scope", scope, *EVICTING)
             self.assertGreater(whole["kv"]["evictions"], 0)
 
@@ -214,6 +226,28 @@ class Refusals(ErrorCase):
         spoiled = json.loads(json.dumps(header))
         spoiled["x"] = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
         self.refuse_file(["tensors"], write_safetensors(self.path("spoiled.safetensors"), spoiled, data))
+
+    def test_queries_of_an_observation_window_are_checked(self):
+        path, spoiled = self.path("queries.safetensors"), self.path("spoiled.safetensors")
+        names = ["layers.0.queries", "layers.1.queries"]
+        for tokens in range(8, 24, 4):  # the window is half of the interval: some of these stop inside of it
+            self.generate("--prompt", PROMPT, "--max-tokens", tokens, *SAMPLED, "--kv-eviction", "r-kv", *EVICTING,
+                          "--save-kv", path)
+            header, data = read_safetensors(path)
+            if names[0] in header:
+                break
+        rows = header[names[0]]["shape"][1]
+        self.refuse_file([f"queries: expected those of the {rows} newest tokens", "found 0"],
+                         write_safetensors(spoiled, *without_tensors(header, data, names)))
+        self.refuse_file(["queries", "found 0"],
+                         write_safetensors(spoiled, *without_tensors(header, data, names[:1])))
+        self.refuse_file([f"tensor {names[1]}: expected", "none"],
+                         write_safetensors(spoiled, *without_tensors(header, data, names[1:])))
+        bad = bytearray(data)
+        struct.pack_into("<f", bad, header[names[1]]["data_offsets"][0] + 8, float("nan"))
+        self.refuse_file(["layer 1, KV head 0: queries", "finite"], write_safetensors(spoiled, header, bad))
+        header[names[0]]["shape"][2:] = reversed(header[names[0]]["shape"][2:])
+        self.refuse_file([names[0], "expected F32"], write_safetensors(spoiled, header, data))
 
     def test_flags_that_contradict_the_file_are_named(self):
         for flag, value, was in (("--kv-eviction", "snapkv", "h2o"), ("--kv-budget", 65, 64), ("--kv-interval", 8, 16),
