@@ -8,8 +8,8 @@ from cli_case import CliCase, main
 
 WORDS = ("the river ran past a mill where nobody had ground corn since the war and the wheel stood still "
          "in green water while swallows went in and out of the broken windows all summer long ").split()
-FIELDS = {"policy", "scope", "budget", "ratio", "interval", "texts", "num_texts", "positions", "loss", "full_loss",
-          "loss_ratio", "loss_ratio_low_entropy", "loss_ratio_high_entropy", "kl", "top1_agreement", "kept_ratio",
+FIELDS = {"policy", "scope", "allocation", "budget", "ratio", "interval", "texts", "num_texts", "positions", "loss",
+          "full_loss", "loss_ratio", "loss_ratio_low_entropy", "loss_ratio_high_entropy", "kl", "top1_agreement", "kept_ratio",
           "kept_ratio_average", "evicted_entries", "evictions_per_text", "peak_bytes_per_rank", "ci95"}
 
 
@@ -164,6 +164,7 @@ class Flags(EvalCase):
         self.refuse(["--kv-budget: expected 1 or more, found 0"], budget=("--kv-budget", "64,0"))
         self.refuse(["--kv-budget: expected 1 or more, found -3"], budget=("--kv-budget=-3",))
         self.refuse(["--kv-budget"], budget=("--kv-budget", "12.5"))
+        self.refuse(["--kv-budget", "010"], budget=("--kv-budget", "64,010"))
         self.refuse(["policy random", "budget", "10", "smaller", "4 sink", "8 recent"], budget=("--kv-budget", 10))
         self.refuse(["prose-0", "smaller"], budget=("--kv-ratio", 0.01), np=2)
 
@@ -172,6 +173,21 @@ class Flags(EvalCase):
                             ("--max-text-tokens", 1), ("--threads", 0), ("--numerics", "slow"),
                             ("--kv-cache-dtype", "f16"), ("--backend", "gpu"), ("--cpu-kernels", "neon")):
             self.refuse([flag if flag not in ("--backend", "--cpu-kernels") else str(value)], f"{flag}={value}")
+
+    def test_a_rank_with_other_arguments_ends_the_job(self):
+        other = self.command_line("eval", "loss", "--model", self.model, "--text", self.texts, "--policies", "random",
+                                  "--kv-budget", 48, "--threads", 1)
+        self.refuse(["rank 1", "expected the arguments of rank 0", "--kv-budget 48"], ":", "-np", 1, *other, np=1)
+
+    def test_a_disk_that_is_full_is_no_success(self):
+        for extra in ((), ("--json",)):
+            with open("/dev/full", "wb") as full:
+                process = self.start("eval", "loss", "--model", self.model, "--text", self.texts,
+                                     "--policies", "random", "--kv-budget", 32, "--kv-interval", 8, "--kv-recent-tokens", 8, "--threads", 1,
+                                     *extra, stdout=full)
+            _, errors = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, 1, errors)
+            self.assertIn(b"standard output could not be written", errors)
 
     def test_prompts_are_protected_only_where_there_are_some(self):
         self.assertEqual(self.eval_json("--kv-protect-prompt")[0]["settings"]["protect_prompt"], True)
