@@ -9,8 +9,8 @@ from cli_case import CliCase, main
 WORDS = ("the river ran past a mill where nobody had ground corn since the war and the wheel stood still "
          "in green water while swallows went in and out of the broken windows all summer long ").split()
 FIELDS = {"policy", "scope", "allocation", "budget", "ratio", "interval", "texts", "num_texts", "positions", "loss",
-          "full_loss", "loss_ratio", "loss_ratio_low_entropy", "loss_ratio_high_entropy", "kl", "top1_agreement", "kept_ratio",
-          "kept_ratio_average", "evicted_entries", "evictions_per_text", "peak_bytes_per_rank", "ci95"}
+          "full_loss", "loss_ratio", "loss_ratio_low_entropy", "loss_ratio_high_entropy", "kl", "top1_agreement",
+          "kept_ratio", "kept_ratio_average", "evicted_entries", "evictions_per_text", "peak_bytes_per_rank", "ci95"}
 
 
 def made_up(seed, length):
@@ -183,7 +183,8 @@ class Flags(EvalCase):
         for extra in ((), ("--json",)):
             with open("/dev/full", "wb") as full:
                 process = self.start("eval", "loss", "--model", self.model, "--text", self.texts,
-                                     "--policies", "random", "--kv-budget", 32, "--kv-interval", 8, "--kv-recent-tokens", 8, "--threads", 1,
+                                     "--policies", "random", "--kv-budget", 32, "--kv-interval", 8,
+                                     "--kv-recent-tokens", 8, "--threads", 1,
                                      *extra, stdout=full)
             _, errors = process.communicate(timeout=100)
             self.assertEqual(process.returncode, 1, errors)
