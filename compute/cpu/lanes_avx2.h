@@ -209,6 +209,33 @@ struct Avx2Lanes {
     }
     return sum;
   }
+  // The double that a value below 2^51 / steps is added to: the result's fraction counts steps.
+  WINNOW_LANES __m256d StepMagic(float steps) {
+    return _mm256_set1_pd(0x1.8p52 / double(steps));
+  }
+  WINNOW_LANES Int64 AddSteps(Int64 sum, Float x, float steps) {
+    const __m256d magic = StepMagic(steps);
+    const __m128 quarter[4] = {_mm256_castps256_ps128(x.a), _mm256_extractf128_ps(x.a, 1), _mm256_castps256_ps128(x.b),
+                               _mm256_extractf128_ps(x.b, 1)};
+    for (int i = 0; i < 4; ++i) {
+      const __m256d shifted = _mm256_add_pd(_mm256_cvtps_pd(quarter[i]), magic);
+      sum.v[i] = _mm256_add_epi64(sum.v[i], _mm256_castpd_si256(shifted));
+    }
+    return sum;
+  }
+  // Takes the magic number's bits off again, once for all values: sums wrap, so the order does not matter.
+  WINNOW_LANES Int64 FinishSteps(Int64 sum, int64_t count, float steps) {
+    const int64_t bits = int64_t(uint64_t(_mm256_castpd_si256(StepMagic(steps))[0]) * uint64_t(count));
+    for (int i = 0; i < 4; ++i) sum.v[i] = _mm256_sub_epi64(sum.v[i], _mm256_set1_epi64x(bits));
+    return sum;
+  }
+  WINNOW_LANES Float MaxMagnitude(Float largest, Float x) {
+    const auto half = [](__m256 a, __m256 b) __attribute__((always_inline)) {
+      const __m256i bits = _mm256_and_si256(_mm256_castps_si256(b), _mm256_set1_epi32(0x7fffffff));
+      return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), bits));
+    };
+    return {half(largest.a, x.a), half(largest.b, x.b)};
+  }
   WINNOW_LANES void Store(int64_t* p, Int64 x) {
     for (int i = 0; i < 4; ++i) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 4 * i), x.v[i]);
   }

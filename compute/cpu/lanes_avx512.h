@@ -167,6 +167,16 @@ struct Avx512Lanes {
       return AddRoundedScalar<Avx512Lanes>(sum, x);
     return Avx2Lanes::AddRoundedBelowLimit(sum, Halves(x));
   }
+  WINNOW_LANES Int64 AddSteps(Int64 sum, Float x, float steps) {
+    return Avx2Lanes::AddSteps(sum, Halves(x), steps);
+  }
+  WINNOW_LANES Int64 FinishSteps(Int64 sum, int64_t count, float steps) {
+    return Avx2Lanes::FinishSteps(sum, count, steps);
+  }
+  WINNOW_LANES Float MaxMagnitude(Float largest, Float x) {
+    const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7fffffff));
+    return {_mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(largest.v), bits))};
+  }
   WINNOW_LANES void Store(int64_t* p, Int64 x) {
     Avx2Lanes::Store(p, x);
   }

@@ -186,6 +186,25 @@ struct PlainLanes {
     }
     return sum;
   }
+  // A sum of values rounded to whole steps of 1 / steps (to nearest even), in three parts so that wide lanes need only
+  // two additions a value: from ZeroInt64, AddSteps for each value, then FinishSteps with their number. Values must be
+  // below 2^51 / steps; steps is a power of two.
+  static Int64 AddSteps(Int64 sum, Float a, float steps) {
+    for (int i = 0; i < 16; ++i) sum.v[i] += int64_t(std::nearbyint(a.v[i] * steps));
+    return sum;
+  }
+  static Int64 FinishSteps(Int64 sum, int64_t count, float steps) {
+    (void)count, (void)steps;
+    return sum;
+  }
+  // The larger magnitude of each lane; NaN counts as the largest of all and stays.
+  static Float MaxMagnitude(Float largest, Float a) {
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t bits = std::bit_cast<uint32_t>(a.v[i]) & 0x7fffffffu;
+      largest.v[i] = std::bit_cast<float>(std::max(std::bit_cast<uint32_t>(largest.v[i]), bits));
+    }
+    return largest;
+  }
   static void Store(int64_t* p, Int64 a) { std::memcpy(p, a.v, sizeof(a.v)); }
 
   // ---- products of bytes ----

@@ -11,6 +11,9 @@ namespace winnow::cpu {
 
 // Activation rows are taken in chunks that stay in the second-level cache while all tiles pass over them.
 constexpr int64_t kActivationChunkBytes = 256 * 1024;
+constexpr int64_t kSegmentsAtOnce = 16;  // 4 KiB of sums for 4 rows
+// Steps up to which AddSteps rounds as it should.
+constexpr float kQuickSteps = 0x1p51f;
 
 template <class L, TileKind kKind>
 struct MatMulKernel {
@@ -57,41 +60,87 @@ struct MatMulKernel {
     }
   }
 
-  // The same, but every segment's float sum becomes an integer before it is added to anything.
+  // The same, but every segment's float sum becomes an integer before it is added to anything. The sums of a few
+  // segments are put aside first: turning them into integers at once keeps both loops within the registers. Values are
+  // looked at once, at the end: if one was so large that the quick rounding may be wrong, the rows are computed again
+  // one by one.
   template <int M>
   static void SegmentedRows(const MatMulJob& job, int64_t tile_row, int64_t row) {
+    const std::byte* tile = job.tiles + tile_row * job.blocks * kTileBytes;
+    const int64_t stride = job.blocks * kInputsPerBlock, segments = job.blocks / job.segment_blocks;
+    const Input* x = Inputs(job) + row * stride;
+    const int64_t output = kTileRows * tile_row, count = std::min(kTileRows, job.outputs - output);
+    const float steps = job.fixed_point.steps_per_unit;
+    typename L::Int64 sum[M];
+    Float largest = L::Set(0.0f);
+    for (int m = 0; m < M; ++m) sum[m] = L::ZeroInt64();
+    alignas(64) float partial[kSegmentsAtOnce * M * kTileRows];  // [segment][row][output]
+    for (int64_t first = 0; first < segments; first += kSegmentsAtOnce) {
+      const int64_t num_segments = std::min(kSegmentsAtOnce, segments - first);
+      float* to = partial;
+      for (int64_t s = 0; s < num_segments; ++s, to += M * kTileRows) {
+        Float acc[M];
+        WINNOW_UNROLL
+        for (int m = 0; m < M; ++m) acc[m] = L::Set(0.0f);
+        for (int64_t b = 0; b < job.segment_blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
+          if constexpr (M == 1) {
+            for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(tile + 4096 + i);
+          }
+          AddTile<L, kKind, M>(tile, x, stride, acc);
+        }
+        WINNOW_UNROLL
+        for (int m = 0; m < M; ++m) L::Store(to + m * kTileRows, acc[m]);
+      }
+      for (int m = 0; m < M; ++m) {
+        auto total = sum[m];
+        for (int64_t s = 0; s < num_segments; ++s) {
+          const Float value = L::Load(partial + (s * M + m) * kTileRows);
+          largest = L::MaxMagnitude(largest, value);
+          total = L::AddSteps(total, value, steps);
+        }
+        sum[m] = total;
+      }
+    }
+    if (L::NotBelow(largest, std::min(job.fixed_point.limit, kQuickSteps / steps)) != 0) [[unlikely]] {
+      for (int m = 0; m < M; ++m) CheckedSegmentedRow(job, tile_row, row + m);
+      return;
+    }
+    for (int m = 0; m < M; ++m) StoreSums(job, L::FinishSteps(sum[m], segments, steps), row + m, output, count);
+  }
+
+  // One row, every value looked at: those out of range are counted and left out.
+  [[gnu::noinline]] static void CheckedSegmentedRow(const MatMulJob& job, int64_t tile_row, int64_t row) {
     const std::byte* tile = job.tiles + tile_row * job.blocks * kTileBytes;
     const int64_t stride = job.blocks * kInputsPerBlock;
     const Input* x = Inputs(job) + row * stride;
     const int64_t output = kTileRows * tile_row, count = std::min(kTileRows, job.outputs - output);
-    typename L::Int64 sum[M];
-    int64_t bad[M] = {};
-    for (int m = 0; m < M; ++m) sum[m] = L::ZeroInt64();
+    typename L::Int64 sum = L::ZeroInt64();
+    int64_t bad = 0;
     for (int64_t begin = 0; begin < job.blocks; begin += job.segment_blocks) {
-      Float acc[M];
-      WINNOW_UNROLL
-      for (int m = 0; m < M; ++m) acc[m] = L::Set(0.0f);
+      Float acc[1] = {L::Set(0.0f)};
       for (int64_t b = 0; b < job.segment_blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
-        if constexpr (M == 1) {
-          for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(tile + 4096 + i);
-        }
-        AddTile<L, kKind, M>(tile, x, stride, acc);
+        AddTile<L, kKind, 1>(tile, x, stride, acc);
       }
-      for (int m = 0; m < M; ++m) {
-        const uint32_t out_of_range = L::NotBelow(acc[m], job.fixed_point.limit);
-        if (out_of_range != 0) [[unlikely]] {
-          bad[m] += __builtin_popcount(out_of_range & ((1u << count) - 1));
-          acc[m] = WithoutLanes(acc[m], out_of_range);
-        }
-        sum[m] = L::AddRounded(sum[m], L::Mul(acc[m], L::Set(job.fixed_point.steps_per_unit)));
+      const uint32_t out_of_range = L::NotBelow(acc[0], job.fixed_point.limit);
+      if (out_of_range != 0) {
+        bad += __builtin_popcount(out_of_range & ((1u << count) - 1));
+        acc[0] = WithoutLanes(acc[0], out_of_range);
       }
+      sum = L::AddRounded(sum, L::Mul(acc[0], L::Set(job.fixed_point.steps_per_unit)));
     }
-    for (int m = 0; m < M; ++m) {
-      int64_t* out = job.sums + (row + m) * (job.outputs + 1);
+    StoreSums(job, sum, row, output, count);
+    int64_t* flag = job.sums + row * (job.outputs + 1) + job.outputs;
+    if (bad != 0) std::atomic_ref(*flag).fetch_add(bad, std::memory_order_relaxed);
+  }
+
+  static void StoreSums(const MatMulJob& job, typename L::Int64 sum, int64_t row, int64_t output, int64_t count) {
+    int64_t* out = job.sums + row * (job.outputs + 1) + output;
+    if (count == kTileRows) {
+      L::Store(out, sum);
+    } else {
       int64_t lanes[kTileRows];
-      L::Store(lanes, sum[m]);
-      std::copy(lanes, lanes + count, out + output);
-      if (bad[m] != 0) std::atomic_ref(out[job.outputs]).fetch_add(bad[m], std::memory_order_relaxed);
+      L::Store(lanes, sum);
+      std::copy(lanes, lanes + count, out);
     }
   }
 

@@ -168,6 +168,15 @@ TEST_P(CpuMatMul, SegmentedSumsHaveTheBitsOfTheReference) {
   }
 }
 
+// More segments than are put aside at once (16): 35 of them, of every sign and size.
+TEST_P(CpuMatMul, SegmentedSumsOfManySegmentsHaveTheBitsOfTheReference) {
+  const RandomMatrix matrix(DType::kQ4_1, 39, 35 * 32, 23);
+  for (int64_t rows : {1, 4, 6}) {
+    const std::vector<float> x = RandomFloats(uint64_t(rows) + 40, rows * 35 * 32, 3);
+    ASSERT_EQ(SegmentedSums(*cpu_, matrix, x, 32), SegmentedSums(*reference_, matrix, x, 32));
+  }
+}
+
 // Partials of every size: below half a step, past 2^51 steps (where the vector conversion ends) and past the limit.
 TEST_P(CpuMatMul, SegmentedSumsRoundAndCountLikeTheReferenceAtEverySize) {
   const RandomMatrix matrix(DType::kF32, 39, 128, 17);
