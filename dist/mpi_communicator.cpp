@@ -22,11 +22,13 @@ namespace {
 // could be felt at, and small enough for tests to reach.
 constexpr int64_t kMaxCountPerCall = int64_t(1) << 24;
 
+// All-reduces go in smaller ones: pieces that stay in the caches of ranks that share memory are added faster (1 MiB at
+// 6.9 GB/s, 16 MiB at 2.3 between two ranks of the build machine).
+constexpr int64_t kMaxCountPerAllReduce = int64_t(1) << 17;
+
 template <class F>
-void ForEachPiece(int64_t count, F&& f) {
-  for (int64_t begin = 0; begin < count; begin += kMaxCountPerCall) {
-    f(begin, int(std::min(kMaxCountPerCall, count - begin)));
-  }
+void ForEachPiece(int64_t count, F&& f, int64_t max_piece = kMaxCountPerCall) {
+  for (int64_t begin = 0; begin < count; begin += max_piece) f(begin, int(std::min(max_piece, count - begin)));
 }
 
 std::string ErrorText(int error) {
@@ -78,10 +80,11 @@ class MpiCommunicator : public Communicator {
       });
       return;
     }
-    ForEachPiece(count, [&](int64_t begin, int piece) {
+    const auto all_reduce = [&](int64_t begin, int piece) {
       WINNOW_MPI(MPI_Allreduce(MPI_IN_PLACE, bytes + begin * ElementBytes(element), piece, TypeOf(element), OpOf(op),
                                MPI_COMM_WORLD));
-    });
+    };
+    ForEachPiece(count, all_reduce, kMaxCountPerAllReduce);
   }
 
   void DoAllGather(const void* mine, int64_t bytes, void* all) override {

@@ -173,7 +173,7 @@ void CpuBackend::DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, con
         std::fill(to, to + columns, __builtin_bit_cast(float, 0x7fc00000u));
         continue;
       }
-      for (int64_t n = 0; n < columns; ++n) to[n] += float(sum[n]) * unit;
+      kernels_.add_sums(sum, unit, columns, to);
     }
   });
 }

@@ -19,7 +19,8 @@ constexpr CpuKernels MakeKernels() {
           .merge_blocks = MergeBlocks<L>,
           .add_mass = AddMass<L>,
           .rms_norm = RmsNormRow<L>,
-          .silu_mul = SiluMulRow<L>};
+          .silu_mul = SiluMulRow<L>,
+          .add_sums = AddSumsRow<L>};
 }
 
 }  // namespace winnow::cpu

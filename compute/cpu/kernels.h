@@ -98,6 +98,7 @@ struct CpuKernels {
   void (*add_mass)(const AttentionJob& job, const AttentionTile& tile, int64_t block, const float* partials);
   void (*rms_norm)(const float* x, const float* gain, float epsilon, int64_t n, float* out);
   void (*silu_mul)(float* gate, const float* up, int64_t n);
+  void (*add_sums)(const int64_t* sums, float unit, int64_t n, float* to);
 };
 
 const CpuKernels& PlainKernels();

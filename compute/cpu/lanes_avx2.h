@@ -229,6 +229,22 @@ struct Avx2Lanes {
     for (int i = 0; i < 4; ++i) sum.v[i] = _mm256_sub_epi64(sum.v[i], _mm256_set1_epi64x(bits));
     return sum;
   }
+  // Below 2^51 an integer goes exactly through the double whose fraction holds it.
+  WINNOW_LANES bool FitsDouble(Int64 x) {
+    const __m256i offset = _mm256_set1_epi64x(int64_t(1) << 51);
+    __m256i high = _mm256_setzero_si256();
+    for (int i = 0; i < 4; ++i) high = _mm256_or_si256(high, _mm256_srli_epi64(_mm256_add_epi64(x.v[i], offset), 52));
+    return _mm256_testz_si256(high, high) != 0;
+  }
+  WINNOW_LANES Float ToFloat(Int64 x) {
+    const __m256d magic = _mm256_set1_pd(0x1.8p52);
+    __m128 quarter[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m256i bits = _mm256_add_epi64(x.v[i], _mm256_castpd_si256(magic));
+      quarter[i] = _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_castsi256_pd(bits), magic));
+    }
+    return {_mm256_set_m128(quarter[1], quarter[0]), _mm256_set_m128(quarter[3], quarter[2])};
+  }
   WINNOW_LANES Float MaxMagnitude(Float largest, Float x) {
     const auto half = [](__m256 a, __m256 b) __attribute__((always_inline)) {
       const __m256i bits = _mm256_and_si256(_mm256_castps_si256(b), _mm256_set1_epi32(0x7fffffff));

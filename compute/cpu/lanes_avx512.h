@@ -173,6 +173,12 @@ struct Avx512Lanes {
   WINNOW_LANES Int64 FinishSteps(Int64 sum, int64_t count, float steps) {
     return Avx2Lanes::FinishSteps(sum, count, steps);
   }
+  WINNOW_LANES bool FitsDouble(Int64 x) {
+    return Avx2Lanes::FitsDouble(x);
+  }
+  WINNOW_LANES Float ToFloat(Int64 x) {
+    return Join(Avx2Lanes::ToFloat(x));
+  }
   WINNOW_LANES Float MaxMagnitude(Float largest, Float x) {
     const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7fffffff));
     return {_mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(largest.v), bits))};

@@ -205,6 +205,11 @@ struct PlainLanes {
     }
     return largest;
   }
+  // One rounding, to nearest even; FitsDouble says whether wide lanes can do that.
+  static Float ToFloat(Int64 a) {
+    return Each([&](int i) { return float(a.v[i]); });
+  }
+  static bool FitsDouble(Int64) { return true; }
   static void Store(int64_t* p, Int64 a) { std::memcpy(p, a.v, sizeof(a.v)); }
 
   // ---- products of bytes ----

@@ -1,4 +1,4 @@
-// RmsNorm and SiluMul of one row.
+// RmsNorm, SiluMul and AddFixedPoint of one row.
 #pragma once
 
 #include <cmath>
@@ -30,6 +30,21 @@ void SiluMulRow(float* gate, const float* up, int64_t n) {
     const auto e = Exp<L>(L::Sub(L::Set(0.0f), g));
     L::Store(gate + i, L::Mul(L::Div(g, L::Add(L::Set(1.0f), e)), L::Load(up + i)));
   }
+}
+
+// to[i] += float(sums[i]) * unit, with one rounding from integer to float.
+template <class L>
+void AddSumsRow(const int64_t* sums, float unit, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const auto sum = L::LoadInt64(sums + i);
+    if (!L::FitsDouble(sum)) [[unlikely]] {
+      for (int64_t j = i; j < i + 16; ++j) to[j] += float(sums[j]) * unit;
+      continue;
+    }
+    L::Store(to + i, L::Add(L::Load(to + i), L::Mul(L::ToFloat(sum), L::Set(unit))));
+  }
+  for (; i < n; ++i) to[i] += float(sums[i]) * unit;
 }
 
 }  // namespace winnow::cpu
