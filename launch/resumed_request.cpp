@@ -93,6 +93,11 @@ Result<PreparedRequests> PrepareResumedRequest(const GenerateOptions& options, c
       return InvalidArgument(options.prompt_file.value_or("--prompt") + ": " + message);
     };
     if (text->empty()) return refuse("the prompt is empty");
+    const auto policy = MakePolicy(saved.eviction.policy).value();
+    if (policy->HasLayerBudgets() && policy->timing() == EvictionTiming::kAfterPrefill) {
+      return refuse("policy " + saved.eviction.policy + " has cut the layers of " + *options.load_kv +
+                    " for the prompt it was saved with: nothing can be appended, only continued");
+    }
     const auto more = tokenizer.Encode(*text, {.add_bos = false});
     if (!more.ok()) return refuse(more.status().message());
     if (more->empty()) return refuse("the prompt has no token in this model's vocabulary");

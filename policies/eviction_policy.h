@@ -86,7 +86,7 @@ struct HeadView {
   std::span<const float> queries = {};
   int64_t group = 0;
   int64_t window_begin = 0;  // the first slot of the observation window's tokens, as many as the policy named
-  int64_t recent_begin;      // the first slot of the protected newest tokens: the observation window. [length] if none
+  int64_t recent_begin;      // the first slot of the protected newest tokens; [length] if none
   int64_t tokens_seen;       // of the sequence
   int64_t prompt_tokens;
   int64_t eviction_index;  // evictions of this sequence before this one

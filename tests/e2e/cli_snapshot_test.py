@@ -96,6 +96,15 @@ class GoesOn(CliCase):
         self.assertEqual(read_safetensors(again)[0]["__metadata__"]["prompt_tokens"],
                          str(results[0]["usage"]["prompt_tokens"]))
 
+    def test_nothing_is_appended_where_layers_were_cut_for_another_prompt(self):
+        path = self.path("pyramid.safetensors")
+        ask = ("--kv-eviction", "pyramidkv-prefill", "--kv-budget", 24, "--kv-sink-tokens", 2, "--kv-recent-tokens", 8)
+        self.generate_json("--prompt", PROMPT, "--max-tokens", 5, *ask, "--save-kv", path)
+        self.generate_json("--load-kv", path, "--max-tokens", 5)
+        run = self.run_winnow("generate", "--model", self.model, "--load-kv", path, "--prompt", "and then?")
+        self.assertEqual(run.code, 2, run.errors)
+        self.assertIn("only continued", run.errors)
+
     def test_an_answer_that_ended_by_itself_is_saved_too(self):
         path = self.path("stopped.safetensors")
         stopped = None
