@@ -190,7 +190,10 @@ struct PlainLanes {
   // two additions a value: from ZeroInt64, AddSteps for each value, then FinishSteps with their number. Values must be
   // below 2^51 / steps; steps is a power of two.
   static Int64 AddSteps(Int64 sum, Float a, float steps) {
-    for (int i = 0; i < 16; ++i) sum.v[i] += int64_t(std::nearbyint(a.v[i] * steps));
+    for (int i = 0; i < 16; ++i) {
+      const float value = a.v[i] * steps;
+      if (std::fabs(value) < 0x1p51f) sum.v[i] += int64_t(std::nearbyint(value));  // of others the result is not used
+    }
     return sum;
   }
   static Int64 FinishSteps(Int64 sum, int64_t count, float steps) {
