@@ -122,6 +122,13 @@ class Eviction {
     return own + budgets.BudgetOf(layer, global_head) - budgets.tokens;
   }
 
+  std::span<const float> OfHead(const SlotScores& scores, bool is_observed, int64_t layer, int64_t head) const {
+    if (!is_observed) return {};
+    const std::vector<float>& own = scores.at(size_t(layer * due_.cache->num_kv_heads() + head));
+    WINNOW_CHECK(int64_t(own.size()) == due_.cache->head(layer, head).length());
+    return own;
+  }
+
   std::vector<float> Scores(int64_t layer, int64_t head) const {
     const SequenceCache& cache = *due_.cache;
     const HeadCache& slots = cache.head(layer, head);
@@ -138,6 +145,8 @@ class Eviction {
         .head_dim = cache.head_dim(),
         .queries = queries.head(layer, head),
         .group = queries.row_floats() / cache.head_dim(),
+        .future = OfHead(due_.future, observations_.future, layer, head),
+        .replay = OfHead(due_.replay, observations_.replay != ObservedReplay::kNone, layer, head),
         .window_begin = RecentBegin(slots.positions, {.sink_tokens = 0,
                                                       .recent_tokens = observations_.Window(settings_.recent_tokens),
                                                       .pinned_positions = protection_.pinned_positions}),

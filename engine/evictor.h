@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "dist/communicator.h"
 #include "engine/request.h"
@@ -12,12 +13,18 @@
 
 namespace winnow {
 
+// One number a slot for policies that observe what only extra passes over the text can tell:
+// [layer * local KV heads + local head][length].
+using SlotScores = std::vector<std::vector<float>>;
+
 // A sequence whose heads have reached budget + interval.
 struct DueEviction {
   const EvictionPolicy* policy;
   const Request* request;
   SequenceCache* cache;
-  int64_t num_kv_heads;  // of a layer, over all ranks
+  int64_t num_kv_heads;    // of a layer, over all ranks
+  SlotScores future = {};  // empty unless the policy observes it
+  SlotScores replay = {};  // likewise
 };
 
 // Every head keeps what request.eviction.head_budgets() says. Where heads share a kept set (scope layer or sequence)

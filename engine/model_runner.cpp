@@ -335,7 +335,10 @@ void ModelRunner::EvictDue(const StepPlan& plan) {
   for (const StepItem& item : plan.items) {
     if (!item.evict) continue;
     Sequence& sequence = Find(item.request_id);
-    due.push_back({sequence.policy.get(), &sequence.request, &sequence.cache, transformer_.config().num_kv_heads});
+    due.push_back({.policy = sequence.policy.get(),
+                   .request = &sequence.request,
+                   .cache = &sequence.cache,
+                   .num_kv_heads = transformer_.config().num_kv_heads});
     pages_before.emplace_back(&sequence, sequence.cache.num_pages());
   }
   if (due.empty()) return;

@@ -54,12 +54,21 @@ enum class ObservedMass {
   kWindow,      // from the queries of the newest tokens before the eviction alone: the observation window
 };
 
+// How much of a context each slot carries, told by an extra pass that makes the model repeat it (KVzip's replay).
+enum class ObservedReplay {
+  kNone,
+  kAttention,  // the most attention that any query of the replay pays to the slot
+  kUpdate,     // the same, times the size of what the slot then adds to the query's hidden state, relative to it
+};
+
 // What a policy scores with. It gets exactly what it names.
 struct Observations {
   ObservedMass mass = ObservedMass::kNone;
   int64_t window_tokens = 0;  // of kWindow and queries; 0: as many as there are recent tokens
   bool keys = false;
   bool queries = false;  // those of the observation window
+  bool future = false;   // attention of the text that is still to come: a recorded text's, in a study only
+  ObservedReplay replay = ObservedReplay::kNone;  // kAfterPrefill only
 
   bool has_window() const { return mass == ObservedMass::kWindow || queries; }
   int64_t Window(int64_t recent_tokens) const { return window_tokens > 0 ? window_tokens : recent_tokens; }
@@ -85,9 +94,13 @@ struct HeadView {
   // fewer tokens, but never none. Empty if the policy observes no queries, and group is then 0.
   std::span<const float> queries = {};
   int64_t group = 0;
-  int64_t window_begin = 0;  // the first slot of the observation window's tokens, as many as the policy named
-  int64_t recent_begin;      // the first slot of the protected newest tokens; [length] if none
-  int64_t tokens_seen;       // of the sequence
+  // [length] most attention of a block of `interval` queries of the text's rest, with a full cache: mean over the
+  // block's queries and the query heads of the group. Empty if the policy observes no future.
+  std::span<const float> future = {};
+  std::span<const float> replay = {};  // [length] see ObservedReplay; empty if the policy observes none
+  int64_t window_begin = 0;            // the first slot of the observation window's tokens, as many as the policy named
+  int64_t recent_begin;                // the first slot of the protected newest tokens; [length] if none
+  int64_t tokens_seen;                 // of the sequence
   int64_t prompt_tokens;
   int64_t eviction_index;  // evictions of this sequence before this one
   uint64_t seed;           // of the request; random numbers are keyed by it (design: counter-based)
