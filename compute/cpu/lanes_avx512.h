@@ -167,8 +167,8 @@ struct Avx512Lanes {
       return AddRoundedScalar<Avx512Lanes>(sum, x);
     return Avx2Lanes::AddRoundedBelowLimit(sum, Halves(x));
   }
-  WINNOW_LANES Int64 AddSteps(Int64 sum, Float x, float steps) {
-    return Avx2Lanes::AddSteps(sum, Halves(x), steps);
+  WINNOW_LANES Int64 AddSteps(Int64 sum, const float* x, float steps) {
+    return Avx2Lanes::AddSteps(sum, x, steps);
   }
   WINNOW_LANES Int64 FinishSteps(Int64 sum, int64_t count, float steps) {
     return Avx2Lanes::FinishSteps(sum, count, steps);

@@ -187,11 +187,11 @@ struct PlainLanes {
     return sum;
   }
   // A sum of values rounded to whole steps of 1 / steps (to nearest even), in three parts so that wide lanes need only
-  // two additions a value: from ZeroInt64, AddSteps for each value, then FinishSteps with their number. Values must be
+  // two additions a value: from ZeroInt64, AddSteps for 16 values, then FinishSteps with their number. Values must be
   // below 2^51 / steps; steps is a power of two.
-  static Int64 AddSteps(Int64 sum, Float a, float steps) {
+  static Int64 AddSteps(Int64 sum, const float* a, float steps) {
     for (int i = 0; i < 16; ++i) {
-      const float value = a.v[i] * steps;
+      const float value = a[i] * steps;
       if (std::fabs(value) < 0x1p51f) sum.v[i] += int64_t(std::nearbyint(value));  // of others the result is not used
     }
     return sum;

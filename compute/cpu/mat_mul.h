@@ -30,31 +30,62 @@ struct MatMulKernel {
     }
   }
 
+  // The 16 outputs of one tile row, for M activation rows: what has been added so far, and where the next blocks are.
+  template <int M>
+  struct Cursor {
+    const std::byte* tile;
+    const Input* x;
+    int64_t stride;  // of x from row to row
+    Float acc[M];
+
+    Cursor(const MatMulJob& job, int64_t tile_row, int64_t row)
+        : tile(job.tiles + tile_row * job.blocks * kTileBytes), stride(job.blocks * kInputsPerBlock) {
+      x = Inputs(job) + row * stride;
+    }
+    // acc = the sums of the next `blocks` blocks.
+    [[gnu::always_inline]] void Sum(int64_t blocks) {
+      WINNOW_UNROLL
+      for (int m = 0; m < M; ++m) acc[m] = L::Set(0.0f);
+      for (int64_t b = 0; b < blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
+        if constexpr (M == 1) {
+          // One row is bound by memory: 4 KiB ahead hides its latency.
+          for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(tile + 4096 + i);
+        }
+        AddTile<L, kKind, M>(tile, x, stride, acc);
+      }
+    }
+  };
+
+  // Results go to M rows far apart, which the caches seldom hold: without this, stores wait for them longer than a
+  // product takes (512 rows of 576 x 576, Zen 4: float sums 2350 -> 2230 us, sums of segments 3300 -> 2650).
+  template <int M, class Out>
+  [[gnu::always_inline]] static void PrefetchOutputs(const Out* out, int64_t stride) {
+    constexpr int kBytes = kTileRows * sizeof(Out);
+    WINNOW_UNROLL
+    for (int m = 0; m < M; ++m) {
+      const auto* line = reinterpret_cast<const std::byte*>(out + m * stride);
+      WINNOW_UNROLL
+      for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(line + i, 1);
+      // A row of sums starts anywhere in a line.
+      if constexpr (sizeof(Out) == 8) __builtin_prefetch(line + kBytes - 1, 1);
+    }
+  }
+
   // Rows [row, row + M) of the 16 outputs of one tile row.
   template <int M>
   static void Rows(const MatMulJob& job, int64_t tile_row, int64_t row) {
-    const std::byte* tile = job.tiles + tile_row * job.blocks * kTileBytes;
-    const int64_t stride = job.blocks * kInputsPerBlock;
-    const Input* x = Inputs(job) + row * stride;
-    Float acc[M];
-    WINNOW_UNROLL
-    for (int m = 0; m < M; ++m) acc[m] = L::Set(0.0f);
-    for (int64_t b = 0; b < job.blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
-      if constexpr (M == 1) {
-        // One row is bound by memory: 4 KiB ahead hides its latency.
-        for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(tile + 4096 + i);
-      }
-      AddTile<L, kKind, M>(tile, x, stride, acc);
-    }
     const int64_t output = kTileRows * tile_row, count = std::min(kTileRows, job.outputs - output);
+    float* out = job.out + row * job.outputs + output;
+    PrefetchOutputs<M>(out, job.outputs);
+    Cursor<M> cursor(job, tile_row, row);
+    cursor.Sum(job.blocks);
     WINNOW_UNROLL
-    for (int m = 0; m < M; ++m) {
-      float* out = job.out + (row + m) * job.outputs + output;
+    for (int m = 0; m < M; ++m, out += job.outputs) {
       if (count == kTileRows) {
-        L::Store(out, acc[m]);
+        L::Store(out, cursor.acc[m]);
       } else {
         float lanes[kTileRows];
-        L::Store(lanes, acc[m]);
+        L::Store(lanes, cursor.acc[m]);
         std::copy(lanes, lanes + count, out);
       }
     }
@@ -66,10 +97,10 @@ struct MatMulKernel {
   // one by one.
   template <int M>
   static void SegmentedRows(const MatMulJob& job, int64_t tile_row, int64_t row) {
-    const std::byte* tile = job.tiles + tile_row * job.blocks * kTileBytes;
-    const int64_t stride = job.blocks * kInputsPerBlock, segments = job.blocks / job.segment_blocks;
-    const Input* x = Inputs(job) + row * stride;
     const int64_t output = kTileRows * tile_row, count = std::min(kTileRows, job.outputs - output);
+    const int64_t segments = job.blocks / job.segment_blocks;
+    PrefetchOutputs<M>(job.sums + row * (job.outputs + 1) + output, job.outputs + 1);
+    Cursor<M> cursor(job, tile_row, row);
     const float steps = job.fixed_point.steps_per_unit;
     typename L::Int64 sum[M];
     Float largest = L::Set(0.0f);
@@ -79,24 +110,16 @@ struct MatMulKernel {
       const int64_t num_segments = std::min(kSegmentsAtOnce, segments - first);
       float* to = partial;
       for (int64_t s = 0; s < num_segments; ++s, to += M * kTileRows) {
-        Float acc[M];
+        cursor.Sum(job.segment_blocks);
         WINNOW_UNROLL
-        for (int m = 0; m < M; ++m) acc[m] = L::Set(0.0f);
-        for (int64_t b = 0; b < job.segment_blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
-          if constexpr (M == 1) {
-            for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(tile + 4096 + i);
-          }
-          AddTile<L, kKind, M>(tile, x, stride, acc);
-        }
-        WINNOW_UNROLL
-        for (int m = 0; m < M; ++m) L::Store(to + m * kTileRows, acc[m]);
+        for (int m = 0; m < M; ++m) L::Store(to + m * kTileRows, cursor.acc[m]);
       }
       for (int m = 0; m < M; ++m) {
         auto total = sum[m];
         for (int64_t s = 0; s < num_segments; ++s) {
-          const Float value = L::Load(partial + (s * M + m) * kTileRows);
-          largest = L::MaxMagnitude(largest, value);
-          total = L::AddSteps(total, value, steps);
+          const float* values = partial + (s * M + m) * kTileRows;
+          largest = L::MaxMagnitude(largest, L::Load(values));
+          total = L::AddSteps(total, values, steps);
         }
         sum[m] = total;
       }
@@ -110,23 +133,19 @@ struct MatMulKernel {
 
   // One row, every value looked at: those out of range are counted and left out.
   [[gnu::noinline]] static void CheckedSegmentedRow(const MatMulJob& job, int64_t tile_row, int64_t row) {
-    const std::byte* tile = job.tiles + tile_row * job.blocks * kTileBytes;
-    const int64_t stride = job.blocks * kInputsPerBlock;
-    const Input* x = Inputs(job) + row * stride;
     const int64_t output = kTileRows * tile_row, count = std::min(kTileRows, job.outputs - output);
+    Cursor<1> cursor(job, tile_row, row);
     typename L::Int64 sum = L::ZeroInt64();
     int64_t bad = 0;
     for (int64_t begin = 0; begin < job.blocks; begin += job.segment_blocks) {
-      Float acc[1] = {L::Set(0.0f)};
-      for (int64_t b = 0; b < job.segment_blocks; ++b, tile += kTileBytes, x += kInputsPerBlock) {
-        AddTile<L, kKind, 1>(tile, x, stride, acc);
-      }
-      const uint32_t out_of_range = L::NotBelow(acc[0], job.fixed_point.limit);
+      cursor.Sum(job.segment_blocks);
+      Float value = cursor.acc[0];
+      const uint32_t out_of_range = L::NotBelow(value, job.fixed_point.limit);
       if (out_of_range != 0) {
         bad += __builtin_popcount(out_of_range & ((1u << count) - 1));
-        acc[0] = WithoutLanes(acc[0], out_of_range);
+        value = WithoutLanes(value, out_of_range);
       }
-      sum = L::AddRounded(sum, L::Mul(acc[0], L::Set(job.fixed_point.steps_per_unit)));
+      sum = L::AddRounded(sum, L::Mul(value, L::Set(job.fixed_point.steps_per_unit)));
     }
     StoreSums(job, sum, row, output, count);
     int64_t* flag = job.sums + row * (job.outputs + 1) + job.outputs;
