@@ -61,33 +61,48 @@ EvictionSchedule::Due EvictionSchedule::Advance(int64_t num_tokens) {
   return due;
 }
 
-int64_t EvictionSchedule::MaxSlots(int64_t num_tokens) const {
+EvictionSchedule::Peaks EvictionSchedule::PeaksUntil(int64_t num_tokens) const {
   // Step by step from cut to cut, with one look at each.
   EvictionSchedule schedule = *this;
-  int64_t most = slots_;
+  Peaks peaks{.before_eviction = slots_};
   while (schedule.tokens_ < num_tokens) {
     const int64_t next = std::min(schedule.TokensUntilCut(), num_tokens - schedule.tokens_);
-    const int64_t pinned_before = int64_t(schedule.next_pinned_), slots_before = schedule.slots_ + next;
-    schedule.Advance(next);
-    int64_t slots = slots_before;
-    for (size_t i = size_t(pinned_before); i < schedule.next_pinned_; ++i) slots += pinned_[i].num_slots;
-    most = std::max(most, slots);
+    int64_t slots = schedule.slots_ + next;
+    const size_t pinned_before = schedule.next_pinned_;
+    const Due due = schedule.Advance(next);
+    for (size_t i = pinned_before; i < schedule.next_pinned_; ++i) slots += pinned_[i].num_slots;
+    if (peaks.evicts) {
+      peaks.since_eviction = std::max(peaks.since_eviction, slots - settings_.budget);
+    } else {
+      peaks.before_eviction = std::max(peaks.before_eviction, slots);
+    }
+    peaks.evicts |= due.evict;
     // From the first regular eviction on nothing new happens until the next pinned slots.
-    if (schedule.next_pinned_ == pinned_.size() && schedule.slots_ == settings_.budget &&
-        settings_.timing == EvictionTiming::kChunked && settings_.evicts()) {
-      const int64_t left = num_tokens - schedule.tokens_;
-      return std::max(most, schedule.slots_ + std::min(left, settings_.interval));
+    if (due.evict && schedule.next_pinned_ == pinned_.size() && settings_.timing == EvictionTiming::kChunked) {
+      const int64_t left = std::min(num_tokens - schedule.tokens_, settings_.interval);
+      peaks.since_eviction = std::max(peaks.since_eviction, left);
+      break;
     }
   }
-  return most;
+  return peaks;
 }
 
-int64_t EvictionSchedule::MaxSlotsOfAnyHead(int64_t num_tokens) const {
-  int64_t slots = num_tokens + loaded_pinned_;
+int64_t EvictionSchedule::MaxSlots(int64_t num_tokens) const {
+  const Peaks peaks = PeaksUntil(num_tokens);
+  return peaks.evicts ? std::max(peaks.before_eviction, settings_.budget + peaks.since_eviction)
+                      : peaks.before_eviction;
+}
+
+int64_t EvictionSchedule::WholeText(int64_t num_tokens) const {
+  return num_tokens + PinnedSlotCounts(num_tokens).back();
+}
+
+std::vector<int64_t> EvictionSchedule::PinnedSlotCounts(int64_t num_tokens) const {
+  std::vector<int64_t> counts = {loaded_pinned_};
   for (size_t i = next_pinned_; i < pinned_.size(); ++i) {
-    if (pinned_[i].after_tokens <= num_tokens) slots += pinned_[i].num_slots;
+    if (pinned_[i].after_tokens <= num_tokens) counts.push_back(counts.back() + pinned_[i].num_slots);
   }
-  return slots;
+  return counts;
 }
 
 }  // namespace winnow

@@ -33,11 +33,19 @@ class EvictionSchedule {
   // Tokens of the text after which the next eviction comes, or kNever.
   int64_t NextEviction() const;
 
-  // The most slots that a head holds from here on if the text ends after `num_tokens` tokens in all.
+  // What heads hold from here on, as a mean over heads, if the text ends after `num_tokens` tokens in all.
+  struct Peaks {
+    int64_t before_eviction = 0;  // most slots until the next eviction, or the end
+    bool evicts = false;
+    int64_t since_eviction = 0;  // most slots that follow an eviction before the next, or the end
+  };
+  Peaks PeaksUntil(int64_t num_tokens) const;
+  // The most slots that a head holds from here on, where all budgets are equal.
   int64_t MaxSlots(int64_t num_tokens) const;
-  // The same for a head that loses nothing, which heads with budgets of their own may do: the text and all pinned
-  // slots.
-  int64_t MaxSlotsOfAnyHead(int64_t num_tokens) const;
+  // The text and all pinned slots: what a head holds that loses nothing, as heads with budgets of their own may do.
+  int64_t WholeText(int64_t num_tokens) const;
+  // Pinned slots that a head may hold at an eviction, ascending: those of now, and those after each block to come.
+  std::vector<int64_t> PinnedSlotCounts(int64_t num_tokens) const;
 
  private:
   struct Pinned {

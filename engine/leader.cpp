@@ -12,6 +12,12 @@ double SecondsNow() {
 
 }  // namespace
 
+Leader::Leader(ModelRunner& runner, Communicator& communicator, SchedulerLimits limits)
+    : runner_(runner), communicator_(communicator), scheduler_([&] {
+        limits.shards = runner.kv_shards();
+        return limits;
+      }()) {}
+
 Status Leader::Submit(const Request& request) {
   WINNOW_RETURN_IF_ERROR(scheduler_.Submit(request));
   Progress& progress = progress_[request.id];

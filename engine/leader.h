@@ -32,8 +32,8 @@ class Leader {
   };
 
   // Both must outlive the leader.
-  Leader(ModelRunner& runner, Communicator& communicator, const SchedulerLimits& limits)
-      : runner_(runner), communicator_(communicator), scheduler_(limits) {}
+  // Shards of the limits are the runner's.
+  Leader(ModelRunner& runner, Communicator& communicator, SchedulerLimits limits);
 
   // Queues a request, before Run. OutOfMemory if it could never run alone (Scheduler::Submit).
   Status Submit(const Request& request);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/page_bound.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
 #include "kv/kv_batch.h"
@@ -48,6 +49,9 @@ class ModelRunner {
   Result<StepResult> Execute(const StepPlan& plan);
 
   const RunnerCounters& counters() const { return counters_; }
+
+  // How the model's KV heads lie on the ranks.
+  KvShards kv_shards() const { return MakeKvShards(transformer_.config().num_layers, transformer_.plan()); }
 
   // Called with every step's logits of the wanted rows (this rank's vocabulary rows), for tests that compare bits.
   using LogitsObserver = std::function<void(const StepPlan&, std::span<const float> logits)>;

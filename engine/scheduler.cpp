@@ -5,47 +5,47 @@
 #include <utility>
 
 #include "compute/kv_layout.h"
-#include "engine/resume_point.h"
 
 namespace winnow {
 
-int64_t SlotsToReserve(const Request& request) {
-  // The last sampled token is never fed back.
-  const int64_t tokens = int64_t(request.prompt.size()) + std::max<int64_t>(request.max_tokens - 1, 0);
-  const EvictionSchedule schedule(request);
-  // The schedule counts a head with the smaller budget; after an eviction one with the larger budget has a slot more.
-  const bool was_evicted = request.resume != nullptr && request.resume->cache.evictions > 0;
-  const bool has_larger_heads = request.eviction.larger_heads > 0 && (was_evicted || schedule.NextEviction() < tokens);
-  // Where heads get different budgets one may keep everything.
-  const int64_t slots =
-      request.eviction.even_heads ? schedule.MaxSlots(tokens) + has_larger_heads : schedule.MaxSlotsOfAnyHead(tokens);
-  return (slots + kPageSlots - 1) / kPageSlots * kPageSlots;
-}
+Scheduler::Scheduler(const SchedulerLimits& limits)
+    : limits_(limits), free_pages_(PagesOfPool(limits.pool_slots, limits.shards)) {}
 
 Status Scheduler::Submit(Request request) {
   WINNOW_CHECK(!request.prompt.empty() && request.max_tokens > 0);
-  const int64_t slots = SlotsToReserve(request);
-  if (slots > limits_.pool_slots) {
-    return OutOfMemory("request " + std::to_string(request.id) + " needs " + std::to_string(slots) +
-                       " KV slots per head, the page pool holds " + std::to_string(limits_.pool_slots) +
-                       ": lower --max-tokens or --max-model-len, give a smaller budget or a larger "
+  const std::vector<int64_t> pages = PagesToReserve(request, limits_.shards);
+  const std::vector<int64_t> pool = PagesOfPool(limits_.pool_slots, limits_.shards);
+  for (size_t rank = 0; rank < pages.size(); ++rank) {
+    if (pages[rank] <= pool[rank]) continue;
+    return OutOfMemory("request " + std::to_string(request.id) + " needs " + std::to_string(pages[rank]) +
+                       " KV pages on rank " + std::to_string(rank) + " (" + std::to_string(pages[rank] * kPageSlots) +
+                       " slots over its heads), its page pool holds " + std::to_string(pool[rank]) + " (" +
+                       std::to_string(pool[rank] * kPageSlots) +
+                       " slots): lower --max-tokens or --max-model-len, give a smaller budget or a larger "
                        "--kv-cache-memory-bytes");
   }
   waiting_.push_back(std::move(request));
   return OkStatus();
 }
 
+bool Scheduler::Fits(const std::vector<int64_t>& pages) const {
+  for (size_t rank = 0; rank < pages.size(); ++rank) {
+    if (pages[rank] > free_pages_[rank]) return false;
+  }
+  return true;
+}
+
 void Scheduler::Admit(StepPlan* plan) {
   while (!waiting_.empty() && int64_t(running_.size()) < limits_.max_num_seqs) {
-    const int64_t slots = SlotsToReserve(waiting_.front());
-    if (reserved_slots_ + slots > limits_.pool_slots) return;  // first come, first served
+    std::vector<int64_t> pages = PagesToReserve(waiting_.front(), limits_.shards);
+    if (!Fits(pages)) return;  // first come, first served
     Request& request = waiting_.front();
+    for (size_t rank = 0; rank < pages.size(); ++rank) free_pages_[rank] -= pages[rank];
     running_.push_back({.request_id = request.id,
                         .schedule = EvictionSchedule(request),
-                        .reserved_slots = slots,
+                        .reserved_pages = std::move(pages),
                         .known_tokens = int64_t(request.prompt.size()),
                         .last_step = plan->step - 1});
-    reserved_slots_ += slots;
     plan->admitted.push_back(std::move(request));
     waiting_.pop_front();
   }
@@ -101,7 +101,7 @@ void Scheduler::Finish(int64_t request_id) {
   const auto it = std::find_if(running_.begin(), running_.end(),
                                [&](const Running& running) { return running.request_id == request_id; });
   WINNOW_CHECK(it != running_.end());
-  reserved_slots_ -= it->reserved_slots;
+  AddPages(it->reserved_pages, &free_pages_);
   running_.erase(it);
   finished_.push_back(request_id);
 }

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "engine/scheduler.h"
 
 namespace winnow {
 namespace {
@@ -102,10 +101,10 @@ Status TakeScores(const std::vector<RowScore>& scores, int64_t num_tokens, std::
 
 }  // namespace
 
-int64_t LossStudySlots(const EvalText& text, const std::vector<EvictionSettings>& cases) {
-  int64_t slots = 0;
-  for (const Request& request : RequestsOf(text, cases, 0)) slots += SlotsToReserve(request);
-  return slots;
+int64_t LossStudySlots(const EvalText& text, const std::vector<EvictionSettings>& cases, const KvShards& shards) {
+  std::vector<int64_t> pages(shards.num_ranks(), 0);
+  for (const Request& request : RequestsOf(text, cases, 0)) AddPages(PagesToReserve(request, shards), &pages);
+  return PoolSlotsOf(pages, shards);
 }
 
 Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText& text,

@@ -46,7 +46,7 @@ Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText&
                                             const std::vector<EvictionSettings>& cases, uint64_t seed,
                                             const std::function<void(int64_t tokens_done)>& progress);
 
-// Slots per layer and KV head that RunLossStudy needs at the same time.
-int64_t LossStudySlots(const EvalText& text, const std::vector<EvictionSettings>& cases);
+// Slots per layer and KV head that RunLossStudy needs at the same time on the rank with least room.
+int64_t LossStudySlots(const EvalText& text, const std::vector<EvictionSettings>& cases, const KvShards& shards);
 
 }  // namespace winnow

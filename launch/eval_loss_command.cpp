@@ -59,7 +59,8 @@ Result<std::vector<EvictionSettings>> CasesOf(const EvalLossOptions& options, co
 }
 
 // Checks every case before any work, and finds how many slots the largest text needs.
-Result<int64_t> PoolSlots(const EvalLossOptions& options, const std::vector<EvalText>& texts) {
+Result<int64_t> PoolSlots(const EvalLossOptions& options, const std::vector<EvalText>& texts,
+                          const KvShards& shards) {
   int64_t slots = 0;
   for (const BudgetStudy& study : StudiesOf(options)) {
     for (const EvalText& text : texts) {
@@ -67,7 +68,7 @@ Result<int64_t> PoolSlots(const EvalLossOptions& options, const std::vector<Eval
         return InvalidArgument("--kv-protect-prompt: " + text.id + " has no \"prompt\"");
       }
       WINNOW_ASSIGN_OR_RETURN(const auto cases, CasesOf(options, study, text));
-      slots = std::max(slots, LossStudySlots(text, cases));
+      slots = std::max(slots, LossStudySlots(text, cases, shards));
     }
   }
   return slots;
@@ -237,7 +238,9 @@ Status RunEvalLoss(const Status& arguments, const EvalLossOptions& options, Comm
   }
   WINNOW_RETURN_IF_ERROR(agree(read));
   BroadcastEvalTexts(communicator, texts);
-  const auto pool_slots = PoolSlots(options, texts);
+  const auto plan = MakeShardPlan(ShardDimsOf(model.config), communicator.size());
+  WINNOW_CHECK(plan.ok());  // OpenModel has made one
+  const auto pool_slots = PoolSlots(options, texts, MakeKvShards(model.config.num_layers, *plan));
   WINNOW_RETURN_IF_ERROR(agree(pool_slots.status()));
 
   std::string warning;

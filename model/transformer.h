@@ -72,6 +72,7 @@ class Transformer {
   Status Forward(const ForwardBatch& batch, ForwardResult* result);
 
   const ModelConfig& config() const { return config_; }
+  const ShardPlan& plan() const { return plan_; }
   Range vocab_rows() const { return plan_.vocab_rows[size_t(communicator_.rank())]; }
   Range kv_heads() const { return plan_.kv_heads[size_t(communicator_.rank())]; }
   int64_t weight_bytes() const { return weights_.bytes(); }

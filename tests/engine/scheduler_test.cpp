@@ -257,10 +257,10 @@ TEST(Scheduler, TheLastTextIsReportedFinishedByThePlanThatStops) {
   EXPECT_EQ(last.finished, std::vector<int64_t>{0});
 }
 
-TEST(SlotsToReserve, CountsWholePagesAndNotTheLastToken) {
-  EXPECT_EQ(SlotsToReserve(Ask(0, 16, 1)), 16);
-  EXPECT_EQ(SlotsToReserve(Ask(0, 16, 2)), 32);
-  EXPECT_EQ(SlotsToReserve(Ask(0, 1000, 100, 40, 10)), 64);
+TEST(PagesToReserve, CountsWholePagesAndNotTheLastToken) {
+  EXPECT_EQ(PagesToReserve(Ask(0, 16, 1), {}), std::vector<int64_t>{1});
+  EXPECT_EQ(PagesToReserve(Ask(0, 16, 2), {}), std::vector<int64_t>{2});
+  EXPECT_EQ(PagesToReserve(Ask(0, 1000, 100, 40, 10), {}), std::vector<int64_t>{4});
 }
 
 TEST(SchedulerDeathTest, RefusesEmptyPromptsAndFinishingWhatDoesNotRun) {

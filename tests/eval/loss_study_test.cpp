@@ -41,10 +41,14 @@ struct Study {
   uint64_t seed = 1;
 };
 
+KvShards Shards(const TinyModel& model, int num_ranks) {
+  return MakeKvShards(model.config.num_layers, MakeShardPlan(ShardDimsOf(model.config), num_ranks).value());
+}
+
 // The same on all ranks, or the test fails.
 Result<std::vector<TextScore>> RunStudy(const TinyModel& model, const EvalText& text,
                                         const std::vector<EvictionSettings>& cases, Study study = {}) {
-  study.engine.pool_slots = LossStudySlots(text, cases);
+  study.engine.pool_slots = LossStudySlots(text, cases, Shards(model, study.num_ranks));
   Result<std::vector<TextScore>> result = InternalError("did not run");
   std::mutex mutex;  // guards result
   RunThreadRanks(study.num_ranks, [&](Communicator& communicator) {
@@ -240,7 +244,7 @@ TEST(LossStudy, AProtectedPromptStays) {
   EvictionSettings asked = Case("random", 32);
   asked.protect_prompt = true;
   const EvictionSettings resolved = ResolveEviction(asked, {.prompt_tokens = text.prompt_tokens}).value();
-  const EngineOptions options{.pool_slots = LossStudySlots(text, {resolved})};
+  const EngineOptions options{.pool_slots = LossStudySlots(text, {resolved}, Shards(model, 1))};
   const auto communicator = MakeLocalCommunicator();
   const auto engine = RankEngine::Make(model.file, model.config, options, *communicator, nullptr).value();
   int64_t evictions = 0;
