@@ -1,4 +1,4 @@
-// How a rank names itself and how it leaves. Private to dist/. Any thread.
+// How a rank names itself and how it leaves. Private to dist/ but for HostName. Any thread.
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/rank_engine.h"
@@ -24,6 +25,7 @@ struct EngineFlags {
   std::optional<int> threads;
   std::optional<int> tensor_parallel_size;
   bool check_ranks = false;
+  std::vector<std::string> command_line;  // no flag: the whole line as it was typed, for results
 
   DType kv_dtype() const { return kv_cache_dtype == "bf16" ? DType::kBF16 : DType::kF32; }
   Numerics numerics_mode() const { return numerics == "exact" ? Numerics::kExact : Numerics::kFast; }

@@ -104,6 +104,7 @@ int Main(int argc, char** argv) {
   eval->require_subcommand(1);
   auto* eval_loss = eval->add_subcommand("loss", "teacher-forced loss of texts under policies, beside the full cache");
   AddEvalLossFlags(*eval_loss, &eval_loss_options);
+  eval_loss_options.command_line.assign(argv, argv + argc);
 
   std::string inspect_path;
   bool inspect_json = false, version_json = false;

@@ -102,8 +102,19 @@ class Rows(EvalCase):
             self.assertLessEqual(low, row["loss"] - row["full_loss"])
             self.assertGreaterEqual(high, row["loss"] - row["full_loss"])
         self.assertEqual(result["refused"], [])
-        self.assertEqual(result["settings"], {"sink_tokens": 4, "recent_tokens": 8, "protect_prompt": False, "seed": 0,
-                                              "kv_cache_dtype": "bf16", "numerics": "exact"})
+        settings = {"policies": ["random", "h2o"], "budgets": [], "ratios": [0.2], "interval": 8, "sink_tokens": 4,
+                    "recent_tokens": 8, "protect_prompt": False, "scope": "policy", "allocation": "policy", "seed": 0,
+                    "kv_cache_dtype": "bf16", "numerics": "exact", "text_files": [self.texts], "split": None,
+                    "max_texts": None, "max_text_tokens": 4096}
+        texts = result["settings"].pop("texts")
+        self.assertEqual(result["settings"], settings)
+        self.assertEqual(texts["count"], 8)
+        self.assertRegex(texts["hash"], "^[0-9a-f]{16}$")
+        self.assertEqual(result["format"], {"name": "winnow-result", "version": 1, "rows": "loss"})
+        self.assertEqual(result["command"][1:4], ["eval", "loss", "--model"])
+        self.assertEqual(result["model"]["name"], "tiny")
+        self.assertEqual((result["environment"]["ranks"], result["environment"]["hosts"]), (1, 1))
+        self.assertGreater(result["timing"]["tokens_per_second"], 0)
 
     def test_the_full_cache_is_the_same_beside_any_policy(self):
         alone = self.eval_json(policies="h2o")[0]["rows"]
