@@ -109,6 +109,7 @@ Status Measure(Backend& backend, int threads) {
   for (const std::string& name : PolicyNames()) {
     WINNOW_ASSIGN_OR_RETURN(const std::unique_ptr<EvictionPolicy> policy, MakePolicy(name));
     if (!policy->evicts() || policy->timing() != EvictionTiming::kChunked) continue;
+    if (policy->observations().future) continue;  // an oracle for studies
     WINNOW_ASSIGN_OR_RETURN(const std::vector<double> seconds, TimeEvictions(backend, name));
     const Observations observations = policy->observations();
     const ObservedMass mass = observations.mass;

@@ -58,6 +58,21 @@ std::vector<float> HeadsOf(std::span<const float> all, int64_t layers, Range hea
   return own;
 }
 
+// What a request's policy is told of the future is that of its own text, cut where its own evictions fall.
+void CheckRecorded(const Request& request, const std::map<int64_t, FutureAttention>& recordings) {
+  const auto it = recordings.find(request.recording);
+  WINNOW_CHECK(it != recordings.end() && it->second.blocks() == BlocksBetweenEvictions(request.eviction));
+  const std::vector<int32_t>& recorded = it->second.tokens();
+  WINNOW_CHECK(request.pinned.empty() && request.resume == nullptr);
+  WINNOW_CHECK(std::mismatch(recorded.begin(), recorded.end(), request.prompt.begin(), request.prompt.end()).first ==
+               recorded.end());
+}
+
+SlotScores FutureOf(const Sequence& sequence, const std::map<int64_t, FutureAttention>& recordings) {
+  if (!sequence.policy->observations().future) return {};
+  return recordings.at(sequence.request.recording).MostAfter(sequence.cache);
+}
+
 // Slots that every head of the sequence holds, on whatever rank, but for the one more that its larger budget allows.
 int64_t CommonLength(const Sequence& sequence) {
   const SequenceCache& cache = sequence.cache;
@@ -88,6 +103,14 @@ Sequence& ModelRunner::Find(int64_t request_id) {
   return it->second;
 }
 
+Status ModelRunner::Record(int64_t recording, std::span<const int32_t> tokens, const QueryBlocks& blocks,
+                           const std::function<void(int64_t tokens_done)>& progress) {
+  WINNOW_ASSIGN_OR_RETURN(BlockAttention attention,
+                          RecordBlockAttention(transformer_, pool_, tokens, blocks, progress));
+  recordings_.insert_or_assign(recording, FutureAttention(std::move(attention)));
+  return OkStatus();
+}
+
 Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
   StepResult result;
   for (int64_t id : plan.finished) result.finished.push_back(Finish(id));
@@ -107,6 +130,7 @@ Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
 Status ModelRunner::Admit(const Request& request) {
   auto policy = MakePolicy(request.eviction.policy);
   WINNOW_CHECK(policy.ok());  // resolved by the front
+  if ((*policy)->observations().future) CheckRecorded(request, recordings_);
   const Range heads = transformer_.kv_heads();
   Sequence sequence{.request = request,
                     .policy = std::move(policy).value(),
@@ -338,7 +362,8 @@ void ModelRunner::EvictDue(const StepPlan& plan) {
     due.push_back({.policy = sequence.policy.get(),
                    .request = &sequence.request,
                    .cache = &sequence.cache,
-                   .num_kv_heads = transformer_.config().num_kv_heads});
+                   .num_kv_heads = transformer_.config().num_kv_heads,
+                   .future = FutureOf(sequence, recordings_)});
     pages_before.emplace_back(&sequence, sequence.cache.num_pages());
   }
   if (due.empty()) return;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/future_attention.h"
 #include "engine/page_bound.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
@@ -48,6 +49,13 @@ class ModelRunner {
   // rank.
   Result<StepResult> Execute(const StepPlan& plan);
 
+  // Reads a known text with a full cache and keeps, as `recording`, what its blocks of queries attend to: for requests
+  // of this text that name it. As RecordBlockAttention. Collective.
+  Status Record(int64_t recording, std::span<const int32_t> tokens, const QueryBlocks& blocks,
+                const std::function<void(int64_t tokens_done)>& progress);
+  // No running sequence may need it any more.
+  void DropRecording(int64_t recording) { recordings_.erase(recording); }
+
   const RunnerCounters& counters() const { return counters_; }
 
   // How the model's KV heads lie on the ranks.
@@ -80,7 +88,8 @@ class ModelRunner {
   Communicator& communicator_;
   const bool check_ranks_;
   KvBatch kv_batch_;
-  std::map<int64_t, Sequence> sequences_;  // by request id
+  std::map<int64_t, Sequence> sequences_;          // by request id
+  std::map<int64_t, FutureAttention> recordings_;  // by Request::recording
   RunnerCounters counters_;
   LogitsObserver logits_observer_;
   CacheObserver cache_observer_;

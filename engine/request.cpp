@@ -94,6 +94,11 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked, const Ev
   settings.scope = asked.scope.value_or(policy->scope());
   settings.timing = policy->timing();
   const auto refuse = [](const std::string& message) { return InvalidArgument(message); };
+  if (policy->observations().future && !context.has_future) {
+    return refuse("policy " + asked.policy +
+                  " looks at the attention of what is still to come: it needs a text that is known to its end, as "
+                  "`winnow eval loss` has");
+  }
   if (asked.budget == 0 && !asked.budget_ratio && !asked.budget_bytes) {
     return refuse("policy " + asked.policy +
                   " needs a budget: give --kv-budget (tokens per KV head), --kv-ratio or --kv-budget-bytes");

@@ -50,6 +50,7 @@ struct EvictionContext {
   int64_t pinned_slots = 0;                                  // in all
   int64_t max_tokens = std::numeric_limits<int32_t>::max();  // of prompt and answer
   KvShape shape = {};                                        // of the model's cache; needed for a ratio or bytes
+  bool has_future = false;  // the text is known to its end, and what it attends to will be recorded first
 };
 
 // Checks the numbers and the policy's name, turns a ratio or bytes into tokens per head, and resolves a policy that
@@ -83,6 +84,9 @@ struct Request {
   // Null: from the first token. Shared by all copies of a request, since it may be large.
   std::shared_ptr<const ResumePoint> resume;
   bool save_cache = false;  // the report of the finished sequence carries a resume point
+  // Which of the runners' recordings (ModelRunner::Record) of this very text its policy looks at, if that observes the
+  // future.
+  int64_t recording = 0;
 
   int64_t prompt_tokens() const { return original_prompt_tokens > 0 ? original_prompt_tokens : int64_t(prompt.size()); }
 };

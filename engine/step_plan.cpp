@@ -44,6 +44,7 @@ void WriteRequest(const Request& request, ByteWriter& writer) {
     writer.WriteAll(std::span<const float>(block.values));
   }
   writer.Write(request.save_cache);
+  writer.Write(request.recording);
   writer.Write(request.resume != nullptr);
   if (request.resume != nullptr) WriteResumePoint(*request.resume, writer);
 }
@@ -92,6 +93,7 @@ Request ReadRequest(ByteReader& reader) {
     block.values = reader.ReadAll<float>();
   }
   request.save_cache = reader.Read<bool>();
+  request.recording = reader.Read<int64_t>();
   if (reader.Read<bool>()) request.resume = std::make_shared<const ResumePoint>(ReadResumePoint(reader));
   return request;
 }

@@ -31,8 +31,9 @@ struct LossRow {
 };
 
 // kInvalidArgument, saying which text and how many, if a text saw fewer than 8 evictions: what is left is noise about
-// the start of a text, or not this policy at all.
-Status CheckEvictions(const std::vector<ScoredText>& texts);
+// the start of a text, or not this policy at all. A policy that acts once, after the prompt, must have evicted in every
+// text, and 8 times in all of them together.
+Status CheckEvictions(const std::vector<ScoredText>& texts, EvictionTiming timing);
 
 // "all" first, then one row a kind in order of appearance if there are several. Every text has positions.
 std::vector<LossRow> SummariseLoss(const std::vector<ScoredText>& texts);

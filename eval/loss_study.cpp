@@ -22,6 +22,44 @@ Request RequestOf(const EvalText& text, const EvictionSettings& eviction, uint64
   return request;
 }
 
+bool LooksAhead(const EvictionSettings& eviction) {
+  return MakePolicy(eviction.policy).value()->observations().future;
+}
+
+// Where evictions fall in the cases that look ahead: a recording for each.
+std::vector<QueryBlocks> RecordingsOf(const std::vector<EvictionSettings>& cases) {
+  std::vector<QueryBlocks> recordings;
+  for (const EvictionSettings& eviction : cases) {
+    const QueryBlocks blocks = BlocksBetweenEvictions(eviction);
+    if (!LooksAhead(eviction) || std::find(recordings.begin(), recordings.end(), blocks) != recordings.end()) continue;
+    recordings.push_back(blocks);
+  }
+  return recordings;
+}
+
+// The recordings of the tokens that are read, which are all but the last, numbered from 1 on.
+Status Record(ModelRunner& runner, const EvalText& text, const std::vector<EvictionSettings>& cases,
+              std::vector<Request>* requests, const std::function<void(int64_t tokens_done)>& progress) {
+  const std::vector<QueryBlocks> recordings = RecordingsOf(cases);
+  const auto tokens = std::span(text.tokens).first(text.tokens.size() - 1);
+  for (size_t i = 0; i < recordings.size(); ++i) {
+    const auto progress_of_all = [&](int64_t done) {
+      if (progress) progress(int64_t(i * tokens.size()) + done);
+    };
+    WINNOW_RETURN_IF_ERROR(runner.Record(int64_t(i) + 1, tokens, recordings[i], progress_of_all));
+    for (Request& request : *requests) {
+      if (!request.eviction.evicts() || !LooksAhead(request.eviction)) continue;
+      if (BlocksBetweenEvictions(request.eviction) == recordings[i]) request.recording = int64_t(i) + 1;
+    }
+  }
+  return OkStatus();
+}
+
+// The first row that an eviction can have touched.
+int64_t FirstRow(const EvictionSettings& eviction, const EvalText& text) {
+  return eviction.timing == EvictionTiming::kAfterPrefill ? text.prompt_tokens : eviction.Trigger();
+}
+
 // The full cache first, then the cases.
 std::vector<Request> RequestsOf(const EvalText& text, const std::vector<EvictionSettings>& cases, uint64_t seed) {
   std::vector<Request> requests = {RequestOf(text, {}, seed, 0)};
@@ -107,12 +145,21 @@ int64_t LossStudySlots(const EvalText& text, const std::vector<EvictionSettings>
   return PoolSlotsOf(pages, shards);
 }
 
+int64_t LossStudyTokens(const EvalText& text, const std::vector<EvictionSettings>& cases) {
+  return (int64_t(text.tokens.size()) - 1) * (1 + int64_t(RecordingsOf(cases).size()));
+}
+
 Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText& text,
                                             const std::vector<EvictionSettings>& cases, uint64_t seed,
                                             const std::function<void(int64_t tokens_done)>& progress) {
   const int64_t num_rows = int64_t(text.tokens.size()) - 1;  // the last token is only predicted
   WINNOW_CHECK(num_rows > 0);
+  for (const EvictionSettings& eviction : cases) {
+    WINNOW_CHECK(eviction.timing == EvictionTiming::kChunked || text.prompt_tokens > 0);
+  }
   std::vector<Request> requests = RequestsOf(text, cases, seed);
+  WINNOW_RETURN_IF_ERROR(Record(runner, text, cases, &requests, progress));
+  const int64_t num_recordings = int64_t(RecordingsOf(cases).size());
   std::vector<Trace> traces;
   for (const Request& request : requests) traces.push_back({request.eviction.policy, EvictionSchedule(request), {}});
   std::vector<double> kept_ratio_sums(traces.size(), 0.0);
@@ -132,15 +179,16 @@ Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText&
       traces[i].schedule.Advance(num_tokens);
     }
     done += num_tokens;
-    if (progress) progress(done);
+    if (progress) progress(num_recordings * num_rows + done);
   }
 
   StepPlan last;
   for (size_t i = 0; i < traces.size(); ++i) last.finished.push_back(int64_t(i));
   WINNOW_ASSIGN_OR_RETURN(const StepResult result, runner.Execute(last));
+  for (int64_t i = 1; i <= num_recordings; ++i) runner.DropRecording(i);
   std::vector<TextScore> scores;
   for (size_t i = 1; i < traces.size(); ++i) {
-    const int64_t first_row = std::min(cases[i - 1].Trigger(), num_rows);
+    const int64_t first_row = std::min(FirstRow(cases[i - 1], text), num_rows);
     TextScore& score = scores.emplace_back(Sum(traces[0].rows, traces[i].rows, first_row));
     score.kept_ratio_sum = kept_ratio_sums[i];
     score.tokens = num_rows;

@@ -18,11 +18,14 @@ struct EvalText {
   std::string id;    // names the document: the unit of resampling
   std::string kind;  // "prose", "code", ...
   std::vector<int32_t> tokens;
-  int64_t prompt_tokens = 0;  // the first ones that are a prompt, for policies that protect it. 0: the text has none
+  // The first ones that are a prompt, for policies that evict after it, and where it is protected. 0: the text has
+  // none.
+  int64_t prompt_tokens = 0;
 };
 
 // What one text gave under one case, over the positions that an eviction can have touched: those from token
-// budget + interval on (ForesightKV, Table 2 counts the same ones). Losses in nats.
+// budget + interval on (ForesightKV, Table 2 counts the same ones), or from the end of the prompt on for policies that
+// act then. Losses in nats.
 struct TextScore {
   int64_t positions = 0;
   double loss = 0, full_loss = 0;  // sums
@@ -39,12 +42,16 @@ struct TextScore {
   double low_entropy_full_loss() const { return full_loss - high_entropy_full_loss; }
 };
 
-// One number per case, in the order of the cases. cases: resolved for this text and evicting. The runner's pool must
-// hold LossStudySlots. seed: of policies that draw. A row that is not finite is a kNumerical error naming the
-// policy ("full" comes first) and the position.
+// One number per case, in the order of the cases. cases: resolved for this text and evicting; after_prefill ones need a
+// prompt. The runner's pool must hold LossStudySlots, and have mass if a case observes anything. seed: of policies that
+// draw. What the text's rest attends to is recorded first for the cases that look at it, in a pass of its own. A row
+// that is not finite is a kNumerical error naming the policy ("full" comes first) and the position.
 Result<std::vector<TextScore>> RunLossStudy(ModelRunner& runner, const EvalText& text,
                                             const std::vector<EvictionSettings>& cases, uint64_t seed,
                                             const std::function<void(int64_t tokens_done)>& progress);
+
+// What `progress` of RunLossStudy counts up to: the tokens that are read, recording passes included.
+int64_t LossStudyTokens(const EvalText& text, const std::vector<EvictionSettings>& cases);
 
 // Slots per layer and KV head that RunLossStudy needs at the same time on the rank with least room.
 int64_t LossStudySlots(const EvalText& text, const std::vector<EvictionSettings>& cases, const KvShards& shards);

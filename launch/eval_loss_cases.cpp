@@ -16,6 +16,20 @@ int64_t BudgetOf(const BudgetStudy& study, const EvalText& text) {
   return std::max<int64_t>(1, EntriesInRatio(study.ratio, int64_t(text.tokens.size()), one_head));
 }
 
+// A policy that acts after the prompt needs one, and something after it that tells what it did.
+Status CheckPrompt(const EvictionSettings& settings, const EvalText& text) {
+  if (settings.timing == EvictionTiming::kChunked) return OkStatus();
+  if (text.prompt_tokens == 0) {
+    return InvalidArgument(text.id + ", policy " + settings.policy +
+                           ": it evicts once, after a prompt, and the text has none: give --prompt-tokens, or the "
+                           "field \"prompt\"");
+  }
+  if (text.prompt_tokens + 2 <= int64_t(text.tokens.size())) return OkStatus();
+  return InvalidArgument(text.id + ", policy " + settings.policy + ": expected a text of 2 tokens or more after its " +
+                         std::to_string(text.prompt_tokens) + " prompt tokens, found " +
+                         std::to_string(int64_t(text.tokens.size()) - text.prompt_tokens));
+}
+
 }  // namespace
 
 std::string BudgetText(const BudgetStudy& study) {
@@ -37,8 +51,9 @@ Result<std::vector<EvictionSettings>> CasesOf(const EvalLossOptions& options, co
     EvictionSettings asked = options.eviction;
     asked.policy = policy;
     asked.budget = BudgetOf(study, text);
-    auto settings = ResolveEviction(asked, {.prompt_tokens = text.prompt_tokens});
+    auto settings = ResolveEviction(asked, {.prompt_tokens = text.prompt_tokens, .has_future = true});
     if (!settings.ok()) return InvalidArgument(text.id + ", policy " + policy + ": " + settings.status().message());
+    WINNOW_RETURN_IF_ERROR(CheckPrompt(*settings, text));
     cases.push_back(std::move(settings).value());
   }
   return cases;

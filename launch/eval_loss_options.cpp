@@ -21,6 +21,9 @@ void AddEvalLossFlags(CLI::App& command, EvalLossOptions* o) {
   budget->add_option("--kv-ratio", o->ratios, "shares of each text, with commas between")->delimiter(',');
   budget->require_option(1);
   AddEvictionFlags(command, &o->eviction);
+  command.add_option("--prompt-tokens", o->prompt_tokens,
+                     "the first tokens of every text are its prompt, for policies that evict once after it and for "
+                     "--kv-protect-prompt; default: its \"prompt\"");
   command.add_option("--seed", o->seed, "of random eviction")->capture_default_str();
   command.add_option("--split", o->split, "only documents of this split");
   command.add_option("--max-texts", o->max_texts, "documents of each kind at most, the first ones");
@@ -44,13 +47,11 @@ Status CheckEvalLossOptions(const EvalLossOptions& o, int num_ranks) {
     WINNOW_ASSIGN_OR_RETURN(const auto policy, MakePolicy(name));
     if (!policy->evicts())
       return InvalidArgument("--policies: " + name + " never evicts; every row is compared with it");
-    if (policy->timing() != EvictionTiming::kChunked) {
-      return InvalidArgument("--policies: " + name + " evicts once, after a prompt; a text that is read here has none");
-    }
     if (std::count(o.policies.begin(), o.policies.end(), name) > 1) {
       return InvalidArgument("--policies: " + name + " is given twice");
     }
   }
+  if (o.prompt_tokens && *o.prompt_tokens < 1) return found("--prompt-tokens: expected 1 or more", *o.prompt_tokens);
   if (o.max_texts && *o.max_texts < 1) return found("--max-texts: expected 1 or more", *o.max_texts);
   if (o.max_text_tokens && *o.max_text_tokens < 2) {
     return found("--max-text-tokens: expected 2 or more", *o.max_text_tokens);

@@ -19,10 +19,11 @@ namespace winnow {
 struct EvalLossOptions : EngineFlags {
   std::vector<std::string> text_paths;
   std::vector<std::string> policies;
-  std::vector<int64_t> budgets;  // tokens per KV head; or
-  std::vector<double> ratios;    // of each text
-  EvictionSettings eviction;     // the rest of the settings, the same for all policies
-  uint64_t seed = 0;             // of random eviction
+  std::vector<int64_t> budgets;          // tokens per KV head; or
+  std::vector<double> ratios;            // of each text
+  EvictionSettings eviction;             // the rest of the settings, the same for all policies
+  std::optional<int64_t> prompt_tokens;  // that every text begins with; none: as its "prompt" says
+  uint64_t seed = 0;                     // of random eviction
   std::optional<std::string> split;
   std::optional<int64_t> max_texts;  // of each kind
   std::optional<int64_t> max_text_tokens;

@@ -17,6 +17,7 @@ ResultJson RowJson(const std::string& policy, const EvictionSettings& settings, 
           {"budget", study.budget > 0 ? ResultJson(study.budget) : ResultJson(nullptr)},
           {"ratio", study.ratio > 0 ? ResultJson(study.ratio) : ResultJson(nullptr)},
           {"interval", settings.interval},
+          {"timing", Name(settings.timing)},
           {"texts", row.texts},
           {"num_texts", row.num_texts},
           {"positions", row.positions},
@@ -77,7 +78,7 @@ LossOutcome SummariseStudies(const EvalLossOptions& options, const std::vector<B
   for (const BudgetStudy& study : studies) {
     for (size_t i = 0; i < options.policies.size(); ++i) {
       const EvictionSettings settings = CasesOf(options, study, texts.front()).value()[i];
-      if (Status status = CheckEvictions(study.texts[i]); !status.ok()) {
+      if (Status status = CheckEvictions(study.texts[i], settings.timing); !status.ok()) {
         outcome.refused.push_back(
             {{"policy", options.policies[i]}, {"budget", BudgetText(study)}, {"reason", status.message()}});
         continue;
@@ -104,6 +105,7 @@ ResultJson LossSettingsJson(const EvalLossOptions& options, const std::vector<Ev
   settings["protect_prompt"] = eviction.protect_prompt;
   settings["scope"] = eviction.scope ? ResultJson(Name(*eviction.scope)) : ResultJson("policy");
   settings["allocation"] = eviction.allocation ? ResultJson(Name(*eviction.allocation)) : ResultJson("policy");
+  settings["prompt_tokens"] = OrNull(options.prompt_tokens);
   settings["seed"] = options.seed;
   settings["kv_cache_dtype"] = options.kv_cache_dtype;
   settings["numerics"] = options.numerics;

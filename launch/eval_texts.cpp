@@ -65,7 +65,13 @@ Result<EvalText> ToText(const Document& document, const EvalTextLimits& limits, 
   WINNOW_ASSIGN_OR_RETURN(text.tokens, encode(document.text));
   if (int64_t(text.tokens.size()) > limits.max_tokens) text.tokens.resize(size_t(limits.max_tokens));
   if (text.tokens.size() < 2) return InvalidArgument(document.id + ": expected a text of 2 tokens or more");
-  if (!document.prompt.empty()) {
+  if (limits.prompt_tokens) {
+    if (int64_t(text.tokens.size()) < *limits.prompt_tokens + 2) {
+      return InvalidArgument("--prompt-tokens " + std::to_string(*limits.prompt_tokens) + ": " + document.id + " has " +
+                             std::to_string(text.tokens.size()) + " tokens, expected 2 or more beyond it");
+    }
+    text.prompt_tokens = *limits.prompt_tokens;
+  } else if (!document.prompt.empty()) {
     WINNOW_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, encode(document.prompt));
     // A token may reach over the prompt's end: only whole tokens of it are protected.
     const auto differ = std::mismatch(prompt.begin(), prompt.end(), text.tokens.begin(), text.tokens.end());

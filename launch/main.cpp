@@ -15,6 +15,7 @@
 #include "base/version.h"
 #include "dist/communicator.h"
 #include "launch/eval_loss_command.h"
+#include "launch/eval_patterns_command.h"
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
 #include "launch/version_command.h"
@@ -105,6 +106,10 @@ int Main(int argc, char** argv) {
   auto* eval_loss = eval->add_subcommand("loss", "teacher-forced loss of texts under policies, beside the full cache");
   AddEvalLossFlags(*eval_loss, &eval_loss_options);
   eval_loss_options.command_line.assign(argv, argv + argc);
+  EvalLossOptions eval_patterns_options;
+  auto* eval_patterns = eval->add_subcommand("patterns", "which KV pairs a text attends to again, and who holds them");
+  AddEvalLossFlags(*eval_patterns, &eval_patterns_options);
+  eval_patterns_options.command_line.assign(argv, argv + argc);
 
   std::string inspect_path;
   bool inspect_json = false, version_json = false;
@@ -134,6 +139,10 @@ int Main(int argc, char** argv) {
   if (eval_loss->parsed()) {
     return RunOnRanks(status, &argc, &argv, ThreadsAsked(eval_loss_options.threads),
                       [&](Communicator& c) { return RunEvalLoss(status, eval_loss_options, c); });
+  }
+  if (eval_patterns->parsed()) {
+    return RunOnRanks(status, &argc, &argv, ThreadsAsked(eval_patterns_options.threads),
+                      [&](Communicator& c) { return RunEvalPatterns(status, eval_patterns_options, c); });
   }
 
   // No work for many ranks: the first one answers, and its exit code is the job's.

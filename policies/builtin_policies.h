@@ -22,5 +22,6 @@ std::unique_ptr<EvictionPolicy> MakePyramidKvPolicy();
 std::unique_ptr<EvictionPolicy> MakePyramidKvPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeAdaSnapKvPolicy();
 std::unique_ptr<EvictionPolicy> MakeAdaSnapKvPrefillPolicy();
+std::unique_ptr<EvictionPolicy> MakeGoldenPolicy();
 
 }  // namespace winnow

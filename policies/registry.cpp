@@ -28,6 +28,7 @@ constexpr Entry kPolicies[] = {
     {"pyramidkv-prefill", MakePyramidKvPrefillPolicy},
     {"ada-snapkv", MakeAdaSnapKvPolicy},
     {"ada-snapkv-prefill", MakeAdaSnapKvPrefillPolicy},
+    {"golden", MakeGoldenPolicy},
 };
 
 constexpr std::array<std::string_view, 3> kScopeNames = {"head", "layer", "sequence"};

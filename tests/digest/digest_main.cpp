@@ -20,7 +20,7 @@ constexpr int64_t kMaxTokens = 16;
 std::vector<Request> Requests(const ModelConfig& config, bool all_policies) {
   std::vector<Request> requests = MixedRequests(5, config.vocab_size, kMaxTokens);
   if (!all_policies) return requests;
-  for (const std::string& policy : PolicyNames()) {
+  for (const std::string& policy : PoliciesOfAnyText()) {
     if (policy == "full") continue;  // is among the five, and takes no budget
     for (EvictionScope scope : {EvictionScope::kHead, EvictionScope::kLayer, EvictionScope::kSequence}) {
       Request request = MixedRequest(3, config.vocab_size, kMaxTokens);

@@ -72,6 +72,7 @@ class CommandLine(ErrorCase):
     def test_eviction_settings_must_make_sense(self):
         self.refuse(["full", "streaming-llm", "random", "snap"], "--kv-eviction", "snap", np=(None, 2))
         self.refuse(["random", "--kv-budget"], "--kv-eviction", "random", np=(None, 2))
+        self.refuse(["golden", "known to its end", "winnow eval loss"], "--kv-eviction", "golden", "--kv-budget", 64)
         evicting = ("--kv-eviction", "random", "--kv-budget", 64)
         self.refuse(["--kv-budget 64", "4 sink", "61 recent"], *evicting, "--kv-recent-tokens", 61)
         self.refuse(["--kv-interval", "0"], *evicting, "--kv-interval", 0)

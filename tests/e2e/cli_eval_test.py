@@ -8,7 +8,7 @@ from cli_case import CliCase, main
 
 WORDS = ("the river ran past a mill where nobody had ground corn since the war and the wheel stood still "
          "in green water while swallows went in and out of the broken windows all summer long ").split()
-FIELDS = {"policy", "scope", "allocation", "budget", "ratio", "interval", "texts", "num_texts", "positions", "loss",
+FIELDS = {"policy", "scope", "allocation", "budget", "ratio", "interval", "timing", "texts", "num_texts", "positions", "loss",
           "full_loss", "loss_ratio", "loss_ratio_low_entropy", "loss_ratio_high_entropy", "kl", "top1_agreement",
           "kept_ratio", "kept_ratio_average", "evicted_entries", "evictions_per_text", "peak_bytes_per_rank", "ci95"}
 
@@ -69,7 +69,7 @@ class EvalCase(CliCase):
 
 
 class Rows(EvalCase):
-    POLICIES = "streaming-llm,random,h2o,snapkv,tova,keydiff,knorm,ada-snapkv,pyramidkv"
+    POLICIES = "streaming-llm,random,h2o,snapkv,tova,keydiff,knorm,ada-snapkv,golden"
 
     def test_rows_are_byte_for_byte_the_same_from_one_two_and_three_processes(self):
         ask = ("--max-texts", 1, "--check-ranks")
@@ -103,7 +103,8 @@ class Rows(EvalCase):
             self.assertGreaterEqual(high, row["loss"] - row["full_loss"])
         self.assertEqual(result["refused"], [])
         settings = {"policies": ["random", "h2o"], "budgets": [], "ratios": [0.2], "interval": 8, "sink_tokens": 4,
-                    "recent_tokens": 8, "protect_prompt": False, "scope": "policy", "allocation": "policy", "seed": 0,
+                    "recent_tokens": 8, "protect_prompt": False, "scope": "policy", "allocation": "policy", "prompt_tokens": None,
+                    "seed": 0,
                     "kv_cache_dtype": "bf16", "numerics": "exact", "text_files": [self.texts], "split": None,
                     "max_texts": None, "max_text_tokens": 4096}
         texts = result["settings"].pop("texts")
@@ -141,6 +142,68 @@ class Rows(EvalCase):
         self.assertEqual([line.split()[0] for line in lines[1:7]], ["random"] * 3 + ["h2o"] * 3)
 
 
+class AfterThePrompt(EvalCase):
+    def test_policies_of_the_prompt_are_measured_beside_the_others(self):
+        runs = [self.eval_json("--prompt-tokens", 100, policies="snapkv-prefill,h2o", np=np)[1] for np in (1, 3)]
+        self.assertEqual(self.rows_text(runs[0]), self.rows_text(runs[1]))
+        rows = {row["policy"]: row for row in runs[0].objects[0]["rows"] if row["texts"] == "all"}
+        self.assertEqual([rows[p]["timing"] for p in ("snapkv-prefill", "h2o")], ["after_prefill", "chunked"])
+        self.assertEqual([rows[p]["evictions_per_text"] for p in ("snapkv-prefill",)], [1])
+        # Every text has 240 tokens, nearly; the last is only predicted.
+        self.assertLess(rows["snapkv-prefill"]["positions"], rows["h2o"]["positions"])
+        self.assertGreater(rows["snapkv-prefill"]["kl"], 0)
+        self.assertNotEqual(rows["snapkv-prefill"]["full_loss"], rows["h2o"]["full_loss"])
+
+    def test_too_few_evictions_give_no_row(self):
+        result, _ = self.eval_json("--prompt-tokens", 100, "--max-texts", 3, policies="snapkv-prefill,h2o")
+        self.assertEqual([row["policy"] for row in result["refused"]], ["snapkv-prefill"])
+        self.assertIn("6 evictions together", result["refused"][0]["reason"])
+        self.assertEqual({row["policy"] for row in result["rows"]}, {"h2o"})
+        # Their own prompts have 20 tokens, fewer than the budget.
+        self.refuse(["prose-0 saw no eviction", "not longer than the budget"], policies="snapkv-prefill")
+
+    def test_a_prompt_leaves_some_text(self):
+        self.refuse(["--prompt-tokens 4000", "prose-0", "240"], "--prompt-tokens", 4000)
+        self.refuse(["--prompt-tokens: expected 1 or more, found 0"], "--prompt-tokens", 0)
+
+
+class Patterns(EvalCase):
+    def patterns(self, *arguments, text=None, budget=32, np=None):
+        return self.run_winnow("eval", "patterns", "--model", self.model, "--text", text or self.texts, "--policies",
+                               "streaming-llm,golden", "--kv-budget", budget, "--kv-interval", 8,
+                               "--kv-recent-tokens", 8, "--threads", 1, *arguments, np=np)
+
+    def test_kinds_and_what_is_held_of_them_are_the_same_from_any_number_of_processes(self):
+        runs = [self.patterns("--json", "--max-texts", 1, np=np) for np in (None, 3)]
+        for run in runs:
+            self.assertEqual(run.code, 0, run.errors)
+        one, three = (run.objects[0]["rows"] for run in runs)
+        self.assertEqual(one, three)
+        self.assertEqual([row["policy"] for row in one], ["full", "streaming-llm", "golden"])
+        kinds = ["global", "semantic", "local", "idle"]
+        self.assertEqual(list(one[0]["pairs"]), kinds)
+        self.assertEqual(len(one[0]["heads"]), 2 * 3)
+        for kind in kinds:
+            self.assertEqual(one[0]["pairs"][kind], sum(head[kind] for head in one[0]["heads"]))
+        self.assertAlmostEqual(sum(one[0]["shares"].values()), 1, 12)
+        for row in one[1:]:
+            self.assertEqual(list(row["held"]), kinds)
+            self.assertEqual(len(row["held_per_layer"]), 2)
+        self.assertGreater(one[2]["held"]["global"], one[1]["held"]["global"])
+
+    def test_a_table_for_people_and_refusals(self):
+        run = self.patterns("--max-texts", 1)
+        self.assertEqual(run.code, 0, run.errors)
+        self.assertIn("global semantic", run.output)
+        self.assertIn("golden", run.output.splitlines()[-1])
+        short = self.write("short.txt", made_up(1, 40))
+        for part, options in (("short.txt: expected 49 tokens or more", {"text": short}),
+                              ("every row was refused", {"budget": 1000})):
+            run = self.patterns(**options)
+            self.assertEqual((run.code, run.output), (2, ""))
+            self.assertIn(part, run.errors)
+
+
 class RefusedRows(EvalCase):
     def test_a_budget_that_leaves_too_few_evictions_gives_no_row_and_says_why(self):
         result, run = self.eval_json(policies="random,h2o", budget=("--kv-budget", "32,200"), np=2)
@@ -160,9 +223,12 @@ class Flags(EvalCase):
     def test_policies_that_cannot_be_compared_are_refused(self):
         self.refuse(["h3o", "streaming-llm"], policies="random,h3o")
         self.refuse(["--policies", "full never evicts"], policies="full,random")
-        self.refuse(["--policies", "snapkv-prefill", "after a prompt"], policies="snapkv-prefill", np=2)
-        self.refuse(["--policies", "random is given twice"], policies="random,h2o,random")
+        plain = self.write("no-prompt.txt", made_up(1, 240))
+        self.refuse(["no-prompt.txt", "snapkv-prefill", "after a prompt", "--prompt-tokens"], text=plain,
+                    policies="snapkv-prefill", np=2)
         self.refuse(["keydiff", "--kv-scope layer"], "--kv-scope", "layer", policies="keydiff")
+        self.refuse(["golden", "--kv-scope layer"], "--kv-scope", "layer", policies="golden")
+        self.refuse(["--policies", "random is given twice"], policies="random,h2o,random")
         self.refuse(["head, layer or sequence"], "--kv-scope", "model")
         self.refuse(["--policies is required"], policies=None)
 

@@ -20,7 +20,7 @@ constexpr int64_t kMaxTokens = 20, kDone = 9;
 // One request for every policy, scope and way of sampling.
 std::vector<Request> EveryKindOfRequest(int32_t vocab_size) {
   std::vector<Request> requests;
-  for (const std::string& policy : PolicyNames()) {
+  for (const std::string& policy : PoliciesOfAnyText()) {
     for (EvictionScope scope : {EvictionScope::kHead, EvictionScope::kLayer, EvictionScope::kSequence}) {
       if (!MakePolicy(policy).value()->SupportsScope(scope)) continue;
       if (policy == "full" && scope != EvictionScope::kHead) continue;

@@ -2,6 +2,7 @@
 // so that evictions fall into prefill and decode.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/philox.h"
@@ -16,6 +17,15 @@ inline std::vector<int32_t> RandomTokens(uint64_t seed, int64_t count, int32_t v
         int32_t(Philox(seed, {uint32_t(RandomPurpose::kSeed), uint32_t(i), 0, 0})[0] % uint32_t(vocab_size)));
   }
   return tokens;
+}
+
+// Every policy but those that need a text known to its end and recorded.
+inline std::vector<std::string> PoliciesOfAnyText() {
+  std::vector<std::string> names;
+  for (const std::string& name : PolicyNames()) {
+    if (!MakePolicy(name).value()->observations().future) names.push_back(name);
+  }
+  return names;
 }
 
 // Request `index` of a fixed series; index 1 is the one that tests single out.

@@ -102,7 +102,7 @@ class SnapshotExactness : public testing::Test {
 
 TEST_F(SnapshotExactness, EveryPolicyAndScopeGoesOnAsIfItHadNeverStopped) {
   int ranks = 0;
-  for (const std::string& policy : PolicyNames()) {
+  for (const std::string& policy : PoliciesOfAnyText()) {
     for (EvictionScope scope : {EvictionScope::kHead, EvictionScope::kLayer, EvictionScope::kSequence}) {
       Request request = MixedRequest(3, model_.config.vocab_size, kMaxTokens);  // sampled
       request.id = 0;

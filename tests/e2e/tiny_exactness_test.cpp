@@ -88,7 +88,7 @@ TEST_F(TinyExactness, AReplayFromTheMiddleGoesOnAsIfNothingHadHappened) {
 
 // Every policy under every scope, each alone: on one rank, on three, and with the prompt in single tokens.
 TEST_F(TinyExactness, EveryPolicyAndScopeKeepsTheSameSetsOnAnyRankCount) {
-  for (const std::string& policy : PolicyNames()) {
+  for (const std::string& policy : PoliciesOfAnyText()) {
     for (EvictionScope scope : {EvictionScope::kHead, EvictionScope::kLayer, EvictionScope::kSequence}) {
       if (!MakePolicy(policy).value()->SupportsScope(scope)) continue;
       Request request = MixedRequest(3, model_.config.vocab_size, 25);

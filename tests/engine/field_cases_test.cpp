@@ -139,7 +139,7 @@ TEST_F(FieldCases, MassOfAPromptReadAtOnceIsTheMassOfSingleTokens) {
 // tokens at budget 128: the share of kept tokens younger than 200 steps, and that of those beyond the recent ones. h2o
 // is the paper's cumulative form and does freeze: its newest half of the budget is all that moves.
 TEST_F(FieldCases, NewTokensCanStayBeyondTheRecentWindow) {
-  for (const std::string& policy : PolicyNames()) {
+  for (const std::string& policy : PoliciesOfAnyText()) {
     const auto made = MakePolicy(policy).value();
     if (!made->evicts() || made->timing() != EvictionTiming::kChunked) continue;
     const Request request = Ask(policy, 8, 993, 128, 32);
@@ -167,7 +167,7 @@ TEST_F(FieldCases, NewTokensCanStayBeyondTheRecentWindow) {
 
 // "0.5" meant kept for one method and dropped for another. One definition, from raw counters, on any rank count.
 TEST_F(FieldCases, TheKeptRatioIsEntriesHeldOverEntriesOfAFullCache) {
-  for (const std::string& policy : PolicyNames()) {
+  for (const std::string& policy : PoliciesOfAnyText()) {
     const Request request = Ask(policy, 480, 33, 64, 16);
     for (int ranks : {1, 2}) {
       std::map<std::pair<int, int64_t>, int64_t> held;  // (rank, tokens seen)
@@ -192,7 +192,7 @@ TEST(FieldCasesOfGroups, FourRanksAgreeOnHotSamplesOfManyRequests) {
   const TinyModel model({.num_query_heads = 5, .num_kv_heads = 5, .ffn_size = 640});
   std::vector<Request> requests;
   for (int64_t id = 0; id < 64; ++id) {
-    Request request = Ask(PolicyNames()[size_t(id) % PolicyNames().size()], 6, 20, 16, 4);
+    Request request = Ask(PoliciesOfAnyText()[size_t(id) % PoliciesOfAnyText().size()], 6, 20, 16, 4);
     request.id = id;
     request.sampling = {.temperature = 1.5f, .seed = uint64_t(id)};
     requests.push_back(request);

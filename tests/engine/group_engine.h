@@ -32,7 +32,8 @@ inline Request Greedy(int64_t id, const std::vector<int32_t>& prompt, int64_t ma
 // Sees every rank's part of a cache after each step, evictions done. Called by the ranks' threads.
 using CacheWatch = std::function<void(int rank, const StepItem&, const SequenceCache&, PagePool&)>;
 
-// `requests` keep their ids. pool_slots of `limits` comes from `options`.
+// `requests` keep their ids. pool_slots of `limits` comes from `options`. What the prompts of requests that name a
+// recording attend to is recorded first.
 inline GroupRun RunGroup(int num_ranks, const GgufFile& file, const ModelConfig& config, const EngineOptions& options,
                          SchedulerLimits limits, const std::vector<Request>& requests,
                          const CacheWatch& watch = nullptr) {
@@ -48,6 +49,12 @@ inline GroupRun RunGroup(int num_ranks, const GgufFile& file, const ModelConfig&
       engine->runner().set_cache_observer([&](const StepItem& item, const SequenceCache& cache) {
         watch(communicator.rank(), item, cache, engine->pool());
       });
+    }
+    for (const Request& request : requests) {
+      if (request.recording == 0) continue;
+      const Status recorded =
+          engine->runner().Record(request.recording, request.prompt, BlocksBetweenEvictions(request.eviction), nullptr);
+      EXPECT_TRUE(recorded.ok()) << recorded.message();
     }
     GroupRun mine;
     if (communicator.rank() == 0) {

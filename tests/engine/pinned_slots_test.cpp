@@ -68,7 +68,7 @@ class PinnedSlotsTest : public testing::Test {
   // The policies and scopes that this contract is tried on: all of them.
   template <class F>
   void ForEachPolicy(F&& f) {
-    for (const std::string& policy : PolicyNames()) {
+    for (const std::string& policy : PoliciesOfAnyText()) {
       for (EvictionScope scope : {EvictionScope::kHead, EvictionScope::kLayer, EvictionScope::kSequence}) {
         if (!MakePolicy(policy).value()->SupportsScope(scope)) continue;
         if (policy == "full" && scope != EvictionScope::kHead) continue;

@@ -43,6 +43,15 @@ TEST(ResolveEviction, RefusesAnUnknownPolicyByName) {
   ExpectRefused(asked, "streamingllm");
 }
 
+TEST(ResolveEviction, APolicyOfTheFutureNeedsATextThatIsKnownToItsEnd) {
+  EvictionSettings asked{.policy = "golden", .budget = 64};
+  ExpectRefused(asked, "policy golden looks at the attention of what is still to come");
+  ExpectRefused(asked, "winnow eval loss");
+  EXPECT_EQ(ResolveEviction(asked, {.has_future = true}).value().recent_tokens, 32) << "as asked";
+  asked.scope = EvictionScope::kLayer;
+  EXPECT_FALSE(ResolveEviction(asked, {.has_future = true}).ok());
+}
+
 TEST(ResolveEviction, RefusesAPolicyWithoutABudget) {
   ExpectRefused(Streaming(0), "--kv-budget");
   ExpectRefused(Streaming(-1), "--kv-budget");

@@ -100,13 +100,26 @@ TEST(LossReport, TheIntervalIsThatOfThePairedBootstrap) {
 }
 
 TEST(LossReport, FewerThanEightEvictionsInAnyTextAreRefusedByName) {
-  EXPECT_TRUE(CheckEvictions({Text("a", "prose", 8), Text("b", "prose", 100)}).ok());
-  const Status few = CheckEvictions({Text("a", "prose", 8), Text("short one", "prose", 7)});
+  const EvictionTiming chunked = EvictionTiming::kChunked;
+  EXPECT_TRUE(CheckEvictions({Text("a", "prose", 8), Text("b", "prose", 100)}, chunked).ok());
+  const Status few = CheckEvictions({Text("a", "prose", 8), Text("short one", "prose", 7)}, chunked);
   EXPECT_EQ(few.code(), StatusCode::kInvalidArgument);
   for (const char* part : {"short one", "41 tokens", "saw 7 evictions", "at least 8"}) {
     EXPECT_THAT(few.message(), HasSubstr(part));
   }
-  EXPECT_FALSE(CheckEvictions({Text("a", "prose", 0)}).ok());
+  EXPECT_FALSE(CheckEvictions({Text("a", "prose", 0)}, chunked).ok());
+}
+
+// They evict once a text.
+TEST(LossReport, PoliciesThatActAfterThePromptNeedEightEvictionsInAllTextsTogether) {
+  std::vector<ScoredText> texts(7, Text("a", "prose", 1));
+  const Status few = CheckEvictions(texts, EvictionTiming::kAfterPrefill);
+  EXPECT_EQ(few.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(few.message(), HasSubstr("saw 7 evictions together"));
+  texts.push_back(Text("b", "code", 1));
+  EXPECT_TRUE(CheckEvictions(texts, EvictionTiming::kAfterPrefill).ok());
+  texts.push_back(Text("short one", "prose", 0));
+  EXPECT_THAT(CheckEvictions(texts, EvictionTiming::kAfterPrefill).message(), HasSubstr("short one saw no eviction"));
 }
 
 // A full cache that is certain of every token has loss 0: no ratio, but no infinity in a result either.

@@ -31,7 +31,8 @@ EvalText Text(int32_t count) {
 
 EvictionSettings Case(const std::string& policy, int64_t budget = 24, int64_t interval = 8) {
   return ResolveEviction(
-             {.policy = policy, .budget = budget, .interval = interval, .sink_tokens = 2, .recent_tokens = 4}, {})
+             {.policy = policy, .budget = budget, .interval = interval, .sink_tokens = 2, .recent_tokens = 4},
+             {.prompt_tokens = 50, .has_future = true})
       .value();
 }
 
@@ -58,7 +59,7 @@ Result<std::vector<TextScore>> RunStudy(const TinyModel& model, const EvalText& 
       EXPECT_GT(done, last);
       last = done;
     });
-    EXPECT_TRUE(!mine.ok() || last == int64_t(text.tokens.size()) - 1);
+    EXPECT_TRUE(!mine.ok() || last == LossStudyTokens(text, cases));
     EXPECT_TRUE(!mine.ok() || engine->pool().num_used() == 0);
     const std::lock_guard lock(mutex);
     if (communicator.rank() == 0) result = std::move(mine);
@@ -180,7 +181,7 @@ TEST(LossStudy, CountsWhatIsHeldAndEvicted) {
 // that position, and before the eviction nothing differs from the full cache.
 TEST(LossStudy, APolicyThatNeverActsIsTheFullCache) {
   const TinyModel model{{}};
-  for (const char* policy : {"random", "h2o", "snapkv", "keydiff", "ada-snapkv", "pyramidkv"}) {
+  for (const char* policy : {"random", "h2o", "snapkv", "keydiff", "ada-snapkv", "pyramidkv", "golden"}) {
     const TextScore never = RunStudy(model, Text(50), {Case(policy, 100)}).value()[0];
     EXPECT_EQ(never.positions, 0) << policy;
     EXPECT_EQ(never.kl, 0.0) << policy;
@@ -223,6 +224,44 @@ TEST(LossStudy, NumbersAreTheSameInWhateverChunksAndCompany) {
   for (size_t i = 0; i < num_cases; ++i) {
     EXPECT_EQ(Describe(RunStudy(model, text, {cases[i]}))[0], together[i]) << cases[i].policy;
   }
+}
+
+// The recording pass is what the oracle costs, once for all cases whose evictions fall alike.
+TEST(LossStudy, GoldenReadsTheTextOnceMore) {
+  const EvalText text = Text(80);
+  EXPECT_EQ(LossStudyTokens(text, {Case("h2o")}), 79);
+  EXPECT_EQ(LossStudyTokens(text, {Case("golden"), Case("h2o"), Case("golden")}), 2 * 79);
+  EXPECT_EQ(LossStudyTokens(text, {Case("golden"), Case("golden", 30)}), 3 * 79);
+  // Side by side with another recording, or alone: its own is found.
+  const TinyModel model{{}};
+  const auto both = Describe(RunStudy(model, text, {Case("golden"), Case("golden", 30)}));
+  EXPECT_EQ(Describe(RunStudy(model, text, {Case("golden")}))[0], both[0]);
+  EXPECT_EQ(Describe(RunStudy(model, text, {Case("golden", 30)}))[0], both[1]);
+  EXPECT_NE(both[0], both[1]);
+}
+
+// They evict once, when the prompt is in; what comes after it counts, beside the full cache's loss there.
+TEST(LossStudy, PoliciesOfThePromptCountFromItsEndOn) {
+  const TinyModel model{{}};
+  EvalText text = Text(100);
+  text.prompt_tokens = 50;
+  const std::vector<std::string> names = {"snapkv-prefill", "pyramidkv-prefill", "ada-snapkv-prefill"};
+  std::vector<EvictionSettings> cases = {Case("h2o", 42)};  // its first eviction is after 50 tokens, too
+  for (const std::string& name : names) cases.push_back(Case(name));
+  const std::vector<TextScore> scores = RunStudy(model, text, cases).value();
+  for (size_t i = 1; i < scores.size(); ++i) {
+    const TextScore& score = scores[i];
+    EXPECT_EQ(score.positions, 99 - 50) << names[i - 1];
+    EXPECT_EQ(score.full_loss, scores[0].full_loss) << "the same positions";
+    EXPECT_GT(score.kl, 0);
+    EXPECT_EQ(score.cache.evictions, 1);
+    EXPECT_EQ(score.cache.evicted_entries, (50 - 24) * 2 * 3);
+    EXPECT_EQ(Describe(RunStudy(model, text, {cases[i]}, {.num_ranks = 2}))[0], Describe(score));
+  }
+  text.prompt_tokens = 20;  // not longer than the budget
+  const TextScore never = RunStudy(model, text, {Case("snapkv-prefill")}).value()[0];
+  EXPECT_EQ(never.cache.evictions, 0);
+  EXPECT_EQ(never.kl, 0.0);
 }
 
 TEST(LossStudy, RandomRepeatsWithItsSeedAndNoOther) {

@@ -47,6 +47,27 @@ std::span<const float> KeysOf(size_t length) {
   return std::span(kKeys).first(length * kHeadDim);
 }
 
+// What the future pays to each slot, likewise.
+std::span<const float> FutureOf(size_t length) {
+  static const std::vector<float> kFuture = [] {
+    std::vector<float> future;
+    for (uint32_t i = 0; i < 4096; ++i) future.push_back(float(Philox(6, {i, 0, 0, 0})[0] % 97) / 97);
+    return future;
+  }();
+  return std::span(kFuture).first(length);
+}
+
+// Queries of an observation window of 8 tokens, 3 heads to a group.
+constexpr int64_t kGroup = 3;
+std::span<const float> WindowQueries() {
+  static const std::vector<float> kQueries = [] {
+    std::vector<float> queries;
+    for (uint32_t i = 0; i < 8 * kGroup * kHeadDim; ++i) queries.push_back(float(Philox(5, {i, 0, 0, 0})[0] % 9) / 8);
+    return queries;
+  }();
+  return kQueries;
+}
+
 // Queries of an observation window of 8 tokens, 3 heads to a group.
 constexpr int64_t kGroup = 3;
 std::span<const float> WindowQueries() {
@@ -67,6 +88,7 @@ HeadView ViewOf(const std::vector<int32_t>& positions) {
           .head_dim = kHeadDim,
           .queries = WindowQueries(),
           .group = kGroup,
+          .future = FutureOf(positions.size()),
           .window_begin = RecentBegin(positions, {.recent_tokens = 8, .pinned_positions = {}}),
           .recent_begin = RecentBegin(positions, kProtection),
           .tokens_seen = positions.empty() ? 0 : positions.back() + 1,
@@ -408,6 +430,21 @@ TEST(SnapKvPolicy, BothFormsPoolAsAPlainLoopDoes) {
       EXPECT_EQ(Scores(*MakePolicy(name).value(), view), expected) << name << " " << length;
     }
   }
+}
+
+TEST(GoldenPolicy, ScoresByTheFutureAloneAndHeadsDoNotShareAKeptSet) {
+  const auto policy = MakePolicy("golden").value();
+  const std::vector<int32_t> positions = {0, 3, 4, 8};
+  const std::vector<float> future = {0.25f, 0, 0.5f, 0.25f};
+  HeadView view = ViewOf(positions);
+  view.mass = {};
+  view.keys = {};
+  view.future = future;
+  EXPECT_EQ(Scores(*policy, view), future);
+  EXPECT_THAT(Kept(*policy, view, 2, {}), testing::ElementsAre(2, 3));
+  EXPECT_TRUE(policy->observations().future);
+  EXPECT_FALSE(policy->SupportsScope(EvictionScope::kLayer));
+  EXPECT_FALSE(policy->SupportsScope(EvictionScope::kSequence));
 }
 
 TEST(RandomPolicy, WiderScopesDrawOnceForAllTheirHeads) {

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "dist/shard.h"
 #include "engine/evictor.h"
+#include "engine/future_attention.h"
 #include "kv/kv_batch.h"
 #include "tests/compute/device_tensors.h"
 #include "tests/policies/golden_case.h"
@@ -34,6 +36,7 @@ constexpr GoldenPolicy kPolicies[] = {
     {"keydiff", "keydiff", "periodic"},
     {"knorm", "knorm", "periodic"},
     {"r-kv", "r-kv", "periodic"},
+    {"golden", "golden", "periodic"},
     {"snapkv-prefill", "snapkv-prefill", "prefill"},
     {"pyramidkv-prefill", "pyramidkv", "prefill"},
     {"ada-snapkv-prefill", "ada-kv-snapkv", "prefill"},
@@ -210,11 +213,34 @@ Request RequestOf(const GoldenCase& golden, const std::string& policy, const nlo
   asked.recent_tokens = policy == "h2o" ? 0 : result.at("recent").get<int64_t>();
   Request request;
   request.prompt.assign(size_t(golden.Size("prompt")), 1);
-  const auto resolved = ResolveEviction(asked, {.prompt_tokens = request.prompt_tokens()});
+  const auto resolved = ResolveEviction(asked, {.prompt_tokens = request.prompt_tokens(), .has_future = true});
   EXPECT_TRUE(resolved.ok()) << resolved.status().message();
   request.eviction = *resolved;
   EXPECT_EQ(request.eviction.recent_tokens, result.at("recent").get<int64_t>());
   return request;
+}
+
+// What the text's blocks of queries attend to with a full cache, as RecordBlockAttention would find it with a model.
+FutureAttention RecordText(const GoldenCase& golden, const Setting& setting, Range heads, const QueryBlocks& blocks) {
+  GoldenText text(golden, setting, heads);
+  const int64_t num_tokens = golden.Size("tokens");
+  BlockAttention attention{.blocks = blocks, .tokens = std::vector<int32_t>(size_t(num_tokens)), .mean = {}};
+  for (int64_t begin = 0, end = blocks.begin; begin < num_tokens; begin = end, end += blocks.interval) {
+    end = std::min(end, num_tokens);
+    for (int64_t chunk = 1; text.cache().tokens_seen() < end; chunk = chunk % 9 + 1) {
+      text.Read(std::min(chunk, end - text.cache().tokens_seen()), blocks.begin, num_tokens);
+    }
+    if (begin == 0) continue;
+    auto& mean = attention.mean.emplace_back();
+    for (const std::vector<int64_t>& mass : text.cache().ReadMass()) {
+      std::vector<float>& head = mean.emplace_back();
+      for (int64_t steps : mass) {
+        head.push_back(float(double(steps) / double(kMassSteps) / double(blocks.interval * golden.group())));
+      }
+    }
+    text.cache().ClearMass();
+  }
+  return FutureAttention(std::move(attention));
 }
 
 // Reads and evicts as the runner does, in chunks of 1 to 9 tokens that end where an eviction is due.
@@ -228,6 +254,8 @@ void RunRank(const GoldenCase& golden, const Setting& setting, const Request& re
   const EvictionSettings& eviction = request.eviction;
   const Observations observations = policy.observations();
   const int64_t window = observations.Window(eviction.recent_tokens);
+  std::optional<FutureAttention> future;
+  if (observations.future) future = RecordText(golden, setting, heads, BlocksBetweenEvictions(eviction));
   int64_t due = eviction.timing == EvictionTiming::kAfterPrefill ? golden.Size("prompt") : eviction.Trigger();
   for (size_t done = 0; done < evicted->kept.size(); ++done, due += eviction.interval) {
     const int64_t first_observed = observations.mass == ObservedMass::kWindow ? due - window : 0;
@@ -235,7 +263,11 @@ void RunRank(const GoldenCase& golden, const Setting& setting, const Request& re
       text.Read(std::min(chunk, due - cache.tokens_seen()), first_observed,
                 observations.queries ? due - window : golden.Size("tokens"));
     }
-    const DueEviction one{&policy, &request, &cache, kv_heads};
+    const DueEviction one{.policy = &policy,
+                          .request = &request,
+                          .cache = &cache,
+                          .num_kv_heads = kv_heads,
+                          .future = future ? future->MostAfter(cache) : SlotScores()};
     EvictToBudget(communicator, {&one, 1});
     const std::lock_guard lock(*mutex);
     for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {

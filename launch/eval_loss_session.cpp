@@ -1,0 +1,76 @@
+#include "launch/eval_loss_session.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/hash.h"
+#include "launch/console.h"
+#include "launch/eval_loss_cases.h"
+
+namespace winnow {
+namespace {
+
+// Every rank makes its own plans from its own arguments: other ones would part the ranks, or mix two evaluations.
+// Collective.
+Status CheckSameArguments(Communicator& communicator, const EvalLossOptions& options) {
+  const EvictionSettings& eviction = options.eviction;
+  const auto name = [](const auto& choice) { return choice ? std::string(Name(*choice)) : "none"; };
+  const std::string asked = fmt::format(
+      "--policies {} --kv-budget {} --kv-ratio {} --kv-interval {} --kv-sink-tokens {} --kv-recent-tokens {} "
+      "--kv-protect-prompt {} --kv-scope {} --kv-allocation {} --seed {} --numerics {} --kv-cache-dtype {} "
+      "--check-ranks {} --prompt-tokens {}",
+      fmt::join(options.policies, ","), fmt::join(options.budgets, ","), fmt::join(options.ratios, ","),
+      eviction.interval, eviction.sink_tokens, eviction.recent_tokens, eviction.protect_prompt, name(eviction.scope),
+      name(eviction.allocation), options.seed, options.numerics, options.kv_cache_dtype, options.check_ranks,
+      options.prompt_tokens.value_or(0));
+  uint64_t hash = 0, first = 0;
+  for (unsigned char byte : asked) hash = HashWords({hash, byte});
+  if (SameAsFirstRank(communicator, hash, &first)) return OkStatus();
+  return InvalidArgument("expected the arguments of rank 0, found others: " + asked);
+}
+
+}  // namespace
+
+Result<EvalLossSession> OpenEvalLoss(const Status& arguments, const EvalLossOptions& options,
+                                     Communicator& communicator) {
+  const bool is_first = communicator.rank() == 0;
+  const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
+  WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
+  WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, options)));
+  WINNOW_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options.model_path, communicator));
+
+  const int64_t max_tokens = options.max_text_tokens.value_or(model.config.max_context);
+  std::vector<EvalText> texts;
+  Status read = OkStatus();
+  if (is_first) {
+    const auto read_texts = [&]() -> Result<std::vector<EvalText>> {
+      WINNOW_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::FromGguf(model.file));
+      return ReadEvalTexts(options.text_paths, {options.split, options.max_texts, max_tokens, options.prompt_tokens},
+                           tokenizer);
+    };
+    auto mine = read_texts();
+    read = mine.status();
+    if (read.ok()) texts = std::move(mine).value();
+  }
+  WINNOW_RETURN_IF_ERROR(agree(read));
+  BroadcastEvalTexts(communicator, texts);
+  const auto plan = MakeShardPlan(ShardDimsOf(model.config), communicator.size());
+  WINNOW_CHECK(plan.ok());  // OpenModel has made one
+  const auto pool_slots = PoolSlots(options, texts, MakeKvShards(model.config.num_layers, *plan));
+  WINNOW_RETURN_IF_ERROR(agree(pool_slots.status()));
+
+  std::string warning;
+  const int threads = ResolveThreads(options.threads, &warning);
+  if (is_first && !warning.empty()) Note(warning);
+  WINNOW_ASSIGN_OR_RETURN(
+      auto engine,
+      LoadEngine(model, ToEngineOptions(options, threads, *pool_slots, /*observe_attention=*/true), communicator));
+  return EvalLossSession{.model = std::move(model),
+                         .texts = std::move(texts),
+                         .max_text_tokens = max_tokens,
+                         .threads = threads,
+                         .engine = std::move(engine)};
+}
+
+}  // namespace winnow

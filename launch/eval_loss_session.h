@@ -1,0 +1,26 @@
+// What `winnow eval loss` and `winnow eval patterns` have in common: arguments agreed on, model, texts and engine on
+// every rank. Engine thread; collective.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "launch/eval_loss_options.h"
+#include "launch/eval_texts.h"
+#include "launch/model_session.h"
+
+namespace winnow {
+
+struct EvalLossSession {
+  OpenedModel model;
+  std::vector<EvalText> texts;  // the same on all ranks
+  int64_t max_text_tokens = 0;  // where they were cut
+  int threads = 1;
+  std::unique_ptr<RankEngine> engine;  // room for every study, with attention mass
+};
+
+// `arguments`: what parsing them gave on this rank. The Status is the same on all ranks.
+Result<EvalLossSession> OpenEvalLoss(const Status& arguments, const EvalLossOptions& options,
+                                     Communicator& communicator);
+
+}  // namespace winnow
