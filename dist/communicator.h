@@ -53,7 +53,13 @@ class Communicator {
   // `bytes` of `root` replaces everyone's; lengths may differ before. Two collectives (length, then content).
   void Broadcast(std::vector<std::byte>& bytes, int root);
 
-  // Ends all ranks of the group at once with this exit code, after printing the message. Does not return.
+  // Ranks that name the same group (0 or above) form a communicator of their own, in the order of their ranks here;
+  // every rank gets that of its group. It must not outlive this one, nor the body of a thread rank. Collectives on it
+  // count on it alone, and its Abort ends all ranks of the program, naming the rank in the whole. Collective.
+  virtual std::unique_ptr<Communicator> Split(int group) = 0;
+
+  // Ends all ranks of the group, and those that it was split from, at once with this exit code, after printing the
+  // message. Does not return.
   [[noreturn]] virtual void Abort(const Status& status) = 0;
 
   const CollectiveCounters& counters() const { return counters_; }

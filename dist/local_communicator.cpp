@@ -1,6 +1,7 @@
 // A group of one rank: every collective leaves its input as it is.
 #include <cstring>
 
+#include "base/check.h"
 #include "dist/communicator.h"
 #include "dist/rank_exit.h"
 
@@ -12,6 +13,10 @@ class LocalCommunicator : public Communicator {
   std::string name() const override { return "local"; }
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  std::unique_ptr<Communicator> Split(int group) override {
+    WINNOW_CHECK(group >= 0);
+    return std::make_unique<LocalCommunicator>();
+  }
   [[noreturn]] void Abort(const Status& status) override { ExitRank(0, 1, status); }
 
  protected:

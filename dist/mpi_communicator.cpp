@@ -42,13 +42,21 @@ std::string ErrorText(int error) {
 
 class MpiCommunicator : public Communicator {
  public:
-  MpiCommunicator() : thread_(std::this_thread::get_id()) {
-    WINNOW_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    WINNOW_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
-    WINNOW_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size_));
+  // MPI_COMM_WORLD, or a part of it, which is freed with this object.
+  explicit MpiCommunicator(MPI_Comm comm) : comm_(comm), thread_(std::this_thread::get_id()) {
+    WINNOW_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+    WINNOW_MPI(MPI_Comm_rank(comm_, &rank_));
+    WINNOW_MPI(MPI_Comm_size(comm_, &size_));
+    WINNOW_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank_));
+    WINNOW_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world_size_));
   }
   ~MpiCommunicator() override {
-    if (!IsFinalised()) WINNOW_MPI(MPI_Finalize());
+    if (IsFinalised()) return;
+    if (comm_ == MPI_COMM_WORLD) {
+      WINNOW_MPI(MPI_Finalize());
+    } else {
+      WINNOW_MPI(MPI_Comm_free(&comm_));
+    }
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -57,11 +65,19 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
+  std::unique_ptr<Communicator> Split(int group) override {
+    CheckThread();
+    WINNOW_CHECK(group >= 0);
+    MPI_Comm part = MPI_COMM_NULL;
+    WINNOW_MPI(MPI_Comm_split(comm_, group, rank_, &part));
+    return std::make_unique<MpiCommunicator>(part);
+  }
+
   [[noreturn]] void Abort(const Status& status) override {
     std::fflush(stdout);
     // A lone rank has nobody to tell, and MPI_Abort would add its own lines to the message.
-    if (IsFinalised() || size_ == 1) ExitRank(rank_, size_, status);
-    PrintRankLine(rank_, size_, status.message());
+    if (IsFinalised() || world_size_ == 1) ExitRank(world_rank_, world_size_, status);
+    PrintRankLine(world_rank_, world_size_, status.message());
     MPI_Abort(MPI_COMM_WORLD, int(status.code()));
     std::_Exit(int(status.code()));
   }
@@ -74,15 +90,14 @@ class MpiCommunicator : public Communicator {
       // An all-reduce may round differently on different ranks; one root's result is the same for everyone.
       ForEachPiece(count, [&](int64_t begin, int piece) {
         void* data = bytes + begin * ElementBytes(element);
-        WINNOW_MPI(
-            MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, data, piece, TypeOf(element), MPI_SUM, 0, MPI_COMM_WORLD));
-        WINNOW_MPI(MPI_Bcast(data, piece, TypeOf(element), 0, MPI_COMM_WORLD));
+        WINNOW_MPI(MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, data, piece, TypeOf(element), MPI_SUM, 0, comm_));
+        WINNOW_MPI(MPI_Bcast(data, piece, TypeOf(element), 0, comm_));
       });
       return;
     }
     const auto all_reduce = [&](int64_t begin, int piece) {
-      WINNOW_MPI(MPI_Allreduce(MPI_IN_PLACE, bytes + begin * ElementBytes(element), piece, TypeOf(element), OpOf(op),
-                               MPI_COMM_WORLD));
+      WINNOW_MPI(
+          MPI_Allreduce(MPI_IN_PLACE, bytes + begin * ElementBytes(element), piece, TypeOf(element), OpOf(op), comm_));
     };
     ForEachPiece(count, all_reduce, kMaxCountPerAllReduce);
   }
@@ -94,11 +109,11 @@ class MpiCommunicator : public Communicator {
     std::vector<std::byte> gathered;  // only where the contribution does not go in one piece
     ForEachPiece(bytes, [&](int64_t begin, int piece) {
       if (piece == bytes) {
-        WINNOW_MPI(MPI_Allgather(from, piece, MPI_BYTE, to, piece, MPI_BYTE, MPI_COMM_WORLD));
+        WINNOW_MPI(MPI_Allgather(from, piece, MPI_BYTE, to, piece, MPI_BYTE, comm_));
         return;
       }
       gathered.resize(int64_t(piece) * size_);
-      WINNOW_MPI(MPI_Allgather(from + begin, piece, MPI_BYTE, gathered.data(), piece, MPI_BYTE, MPI_COMM_WORLD));
+      WINNOW_MPI(MPI_Allgather(from + begin, piece, MPI_BYTE, gathered.data(), piece, MPI_BYTE, comm_));
       for (int rank = 0; rank < size_; ++rank) {
         std::memcpy(to + rank * bytes + begin, gathered.data() + int64_t(rank) * piece, piece);
       }
@@ -108,9 +123,8 @@ class MpiCommunicator : public Communicator {
   void DoBroadcast(void* bytes, int64_t count, int root) override {
     CheckThread();
     auto* data = static_cast<std::byte*>(bytes);
-    ForEachPiece(count, [&](int64_t begin, int piece) {
-      WINNOW_MPI(MPI_Bcast(data + begin, piece, MPI_BYTE, root, MPI_COMM_WORLD));
-    });
+    ForEachPiece(count,
+                 [&](int64_t begin, int piece) { WINNOW_MPI(MPI_Bcast(data + begin, piece, MPI_BYTE, root, comm_)); });
   }
 
  private:
@@ -145,8 +159,11 @@ class MpiCommunicator : public Communicator {
   // MPI_THREAD_FUNNELED: the thread that initialised MPI is the only one that may call it.
   void CheckThread() const { WINNOW_CHECK(std::this_thread::get_id() == thread_); }
 
+  MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 1;
+  int world_rank_ = 0;  // messages name ranks as the launcher counts them
+  int world_size_ = 1;
   const std::thread::id thread_;
 };
 
@@ -165,7 +182,7 @@ Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(int* argc, char*** arg
   if (const int error = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided); error != MPI_SUCCESS) {
     return PeerLost("MPI_Init_thread failed: " + ErrorText(error));
   }
-  auto communicator = std::make_unique<MpiCommunicator>();
+  auto communicator = std::make_unique<MpiCommunicator>(MPI_COMM_WORLD);
   if (provided < MPI_THREAD_FUNNELED) {
     return InvalidArgument("expected an MPI library with MPI_THREAD_FUNNELED, found level " + std::to_string(provided) +
                            " in " + MpiLibraryVersion());

@@ -1,8 +1,12 @@
 // Ranks as threads of one process. A collective is: publish the call, meet, do one's share, meet again.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "dist/communicator.h"
@@ -30,10 +34,16 @@ struct Call {
   }
 };
 
-// Shared by all ranks of one RunThreadRanks.
+// Shared by all ranks of one RunThreadRanks, or of a part of them.
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size) : size_(size), calls_(size) {}
+  // whole_ranks [rank]: what the ranks of this part are in `whole`, which must outlive it.
+  ThreadGroup(ThreadGroup& whole, std::vector<int> whole_ranks)
+      : size_(int(whole_ranks.size())),
+        calls_(whole_ranks.size()),
+        whole_(&whole),
+        whole_ranks_(std::move(whole_ranks)) {}
   int size() const { return size_; }
   const Call& call(int rank) const { return calls_[rank]; }
 
@@ -84,11 +94,13 @@ class ThreadGroup {
 
   // A mistake in the program: names it once and aborts.
   [[noreturn]] void Fail(int rank, const std::string& message) {
+    if (whole_ != nullptr) whole_->Fail(whole_ranks_[rank], message);
     StayIfEnding();
     PrintRankLine(rank, size_, "internal error: " + message);
     std::abort();
   }
   [[noreturn]] void Exit(int rank, const Status& status) {
+    if (whole_ != nullptr) whole_->Exit(whole_ranks_[rank], status);
     StayIfEnding();
     ExitRank(rank, size_, status);
   }
@@ -106,7 +118,9 @@ class ThreadGroup {
   }
 
   const int size_;
-  std::vector<Call> calls_;  // [rank], written by its rank outside of barriers, read by all between them
+  std::vector<Call> calls_;             // [rank], written by its rank outside of barriers, read by all between them
+  ThreadGroup* const whole_ = nullptr;  // null: this is the whole
+  const std::vector<int> whole_ranks_;
   alignas(64) std::atomic<int> num_arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
   std::atomic<uint32_t> wakes_{0};  // changes when a sleeper has to look again
@@ -135,10 +149,37 @@ T Reduce(T a, T b, ReduceOp op) {
 class ThreadCommunicator : public Communicator {
  public:
   ThreadCommunicator(ThreadGroup& group, int rank) : group_(group), rank_(rank) {}
+  // Of a part of a group: whoever lets it go takes part in no further collective of it.
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> part, int rank)
+      : part_(std::move(part)), group_(*part_), rank_(rank) {}
+  ~ThreadCommunicator() override {
+    if (part_) group_.Finish();
+  }
+  ThreadCommunicator(const ThreadCommunicator&) = delete;
+  ThreadCommunicator& operator=(const ThreadCommunicator&) = delete;
+
   std::string name() const override { return "thread"; }
   int rank() const override { return rank_; }
   int size() const override { return group_.size(); }
   [[noreturn]] void Abort(const Status& status) override { group_.Exit(rank_, status); }
+
+  std::unique_ptr<Communicator> Split(int group) override {
+    WINNOW_CHECK(group >= 0);
+    std::vector<int> groups(size());
+    DoAllGather(&group, sizeof(group), groups.data());
+    std::vector<int> members;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (groups[rank] == group) members.push_back(rank);
+    }
+    // The first member makes the part; the others read its pointer while it waits for them.
+    std::shared_ptr<ThreadGroup> part;
+    if (members.front() == rank_) part = std::make_shared<ThreadGroup>(group_, members);
+    group_.Publish(rank_, {.name = "Split", .data = &part});
+    const auto made = *static_cast<const std::shared_ptr<ThreadGroup>*>(group_.call(members.front()).data);
+    group_.Meet(rank_);
+    const auto at = std::find(members.begin(), members.end(), rank_);
+    return std::make_unique<ThreadCommunicator>(made, int(at - members.begin()));
+  }
 
  protected:
   void DoAllReduce(void* values, int64_t count, Element element, ReduceOp op) override {
@@ -187,6 +228,7 @@ class ThreadCommunicator : public Communicator {
     }
   }
 
+  const std::shared_ptr<ThreadGroup> part_;  // none: the group is RunThreadRanks' own
   ThreadGroup& group_;
   const int rank_;
 };

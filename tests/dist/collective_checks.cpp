@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <initializer_list>
 #include <type_traits>
+#include <utility>
 
 #include "base/philox.h"
 #include "compute/backend.h"
@@ -203,6 +206,46 @@ class Checker {
 
 }  // namespace
 
+namespace {
+
+// Parts of every shape: neighbours in pairs, every second rank, each alone, all; then a part of a part. Parts work at
+// the same time, and the whole works on beside them.
+void CheckSplit(Communicator& whole, Checker& check) {
+  const int rank = whole.rank(), size = whole.size();
+  const auto expect_ranks = [&](Communicator& part, const std::vector<int>& ranks, const std::string& what) {
+    const auto at = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+    check.Expect(part.size() == int(ranks.size()) && part.rank() == at, what + ": wrong size or rank");
+    std::vector<int> gathered(ranks.size());
+    const std::vector<std::byte> bytes = part.AllGather(std::as_bytes(std::span(&rank, 1)));
+    if (bytes.size() == gathered.size() * sizeof(int)) std::memcpy(gathered.data(), bytes.data(), bytes.size());
+    check.Expect(gathered == ranks, what + ": other ranks in it");
+    int64_t sum = rank, want = 0;
+    for (int other : ranks) want += other;
+    part.AllReduce(std::span(&sum, 1), ReduceOp::kSum);
+    check.Expect(sum == want, what + ": wrong sum");
+    check.Expect(part.counters().calls == (ranks.size() == 1 ? 0 : 2), what + ": counts of its own expected");
+  };
+  for (const auto& [what, group_of] :
+       std::initializer_list<std::pair<std::string, int (*)(int)>>{{"pairs", [](int r) { return r / 2; }},
+                                                                   {"every second", [](int r) { return r % 2; }},
+                                                                   {"alone", [](int r) { return r; }},
+                                                                   {"all", [](int) { return 7; }}}) {
+    std::vector<int> ranks;
+    for (int other = 0; other < size; ++other) {
+      if (group_of(other) == group_of(rank)) ranks.push_back(other);
+    }
+    const auto part = whole.Split(group_of(rank));
+    expect_ranks(*part, ranks, what);
+    int32_t highest = rank;
+    whole.AllReduce(std::span(&highest, 1), ReduceOp::kMax);
+    check.Expect(highest == size - 1, what + ": the whole no longer works");
+    const auto alone = part->Split(part->rank());
+    expect_ranks(*alone, {rank}, what + ", split again");
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> CheckCollectives(Communicator& communicator) {
   Checker check(communicator);
   check.AllReduces<int32_t>("int32");
@@ -219,6 +262,7 @@ std::vector<std::string> CheckCollectives(Communicator& communicator) {
   check.Agreement();
   check.Counting();
   check.ManyShortCalls();
+  CheckSplit(communicator, check);
   return check.failures();
 }
 

@@ -88,6 +88,32 @@ TEST_F(CommunicatorDeathTest, AbortEndsAllThreadRanksWithTheCodeOfTheStatusAndOn
               testing::ExitedWithCode(3), "^winnow: rank 2 \\(host [^ )]+\\): m.gguf: truncated\n$");
 }
 
+TEST_F(CommunicatorDeathTest, AbortOfAPartEndsTheWholeAndNamesTheRankInIt) {
+  EXPECT_EXIT(RunThreadRanks(4,
+                             [](Communicator& communicator) {
+                               const auto part = communicator.Split(communicator.rank() / 2);
+                               if (communicator.rank() == 3) part->Abort(BadFile("m.gguf: truncated"));
+                               int32_t value = 0;
+                               communicator.AllReduce(std::span(&value, 1), ReduceOp::kMax);
+                             }),
+              testing::ExitedWithCode(3), "^winnow: rank 3 \\(host [^ )]+\\): m.gguf: truncated\n$");
+}
+
+TEST_F(CommunicatorDeathTest, NamesARankThatLeavesAPartWhileOthersWait) {
+  EXPECT_DEATH(RunThreadRanks(4,
+                              [](Communicator& communicator) {
+                                const auto part = communicator.Split(communicator.rank() % 2);
+                                if (communicator.rank() == 1) return;
+                                int32_t value = 0;
+                                if (communicator.rank() == 3) part->AllReduce(std::span(&value, 1), ReduceOp::kMax);
+                              }),
+               "winnow: rank 3 \\(host .*\\): internal error: waits in AllReduce.*another rank has returned");
+}
+
+TEST_F(CommunicatorDeathTest, RefusesANegativeGroup) {
+  EXPECT_DEATH(MakeLocalCommunicator()->Split(-1), "check failed");
+}
+
 TEST_F(CommunicatorDeathTest, AbortOfALocalRankNamesNoRank) {
   EXPECT_EXIT(MakeLocalCommunicator()->Abort(OutOfMemory("no pages")), testing::ExitedWithCode(4),
               "^winnow: no pages\n$");
