@@ -62,7 +62,13 @@ class Caches {
     Upload(visible_, DType::kI32, visible);
   }
 
-  // Multiplications and additions of one call.
+  // The calls that follow are of one row that sees so many slots of each KV head.
+  void SetVisible(const std::vector<int32_t>& slots_of_heads) {
+    rows_ = 1;
+    Upload(visible_, DType::kI32, slots_of_heads);
+  }
+
+  // Multiplications and additions of one call, where all heads have as many slots.
   double Flops() const {
     const double visible = double(shape_.slots) - double(rows_ - 1) / 2;
     return 4 * visible * double(rows_ * shape_.kv_heads * shape_.group * shape_.head_dim);

@@ -6,6 +6,7 @@ medians and the spread are printed as a Markdown table, every single run as JSON
     numerics    exact against float sums (--numerics fast), one rank and two
     ranks       two ranks of one thread against one rank of two threads
     eviction    what evictions and their statistics cost at budget 1,024 and interval 128
+    statistics  prefill with attention statistics beside prefill without
     attention   decode attention beside the machine's read bandwidth
     all         all of them
 
@@ -230,26 +231,57 @@ def ranks(bench):
 
 def eviction(bench):
     heading(f"Eviction at budget {BUDGET:,}, interval {INTERVAL}")
-    names = ("streaming-llm", "random", "h2o", "snapkv")
-    decode_tokens = 2 * INTERVAL
-    flags = lambda name: ("--kv-eviction", name, "--kv-budget", str(BUDGET), "--kv-interval", str(INTERVAL))
+    # Every chunked policy by its own program; decode rates of a few, as a check.
+    names, decode_tokens = ("streaming-llm", "snapkv", "h2o", "ada-snapkv"), 2 * INTERVAL
     results = alternate(bench, "eviction", {
-        name: lambda name=name: bench.rates(BUDGET + INTERVAL, decode_tokens, *flags(name)) for name in names},
+        name: lambda name=name: bench.rates(BUDGET + INTERVAL, decode_tokens, *policy_flags(name)) for name in names},
         max(3, bench.options.runs // 2))
     _, direct = bench.program("eviction_bench", 1)
     token_us = 1e6 / median(results["streaming-llm"], "decode")
-    by_name = {fields["policy"]: fields for fields in direct}
     rows = []
-    for name in names:
-        cost = by_name[name]
+    for cost in direct:
         microseconds = cost["eviction_us"] / INTERVAL + cost["statistics_us_per_token"]
-        rows.append([name, cell(results[name], "decode"), f"{cost['eviction_us']:.0f}",
-                     f"{cost['statistics_us_per_token']:.1f}", f"{microseconds:.1f}",
-                     f"{100 * microseconds / token_us:.2f} %"])
-    print(f"{decode_tokens} tokens after about {BUDGET + INTERVAL} of prompt; one rank, one thread. The last column: an "
-          f"eviction's share of {INTERVAL} tokens plus statistics, over the decode time of streaming-llm.\n")
+        quadratic = cost["quadratic_us"] / INTERVAL
+        apart = f"{100 * quadratic / token_us:.2f} %" if quadratic else ""
+        rows.append([cost["policy"], cell(results[cost["policy"]], "decode") if cost["policy"] in results else "",
+                     f"{cost['eviction_us']:.0f}", f"{cost['statistics_us_per_token']:.1f}", f"{microseconds:.1f}",
+                     f"{100 * max(0, microseconds - quadratic) / token_us:.2f} %", apart])
+    print(f"{decode_tokens} tokens after about {BUDGET + INTERVAL} of prompt; one rank, one thread. Shares: an "
+          f"eviction's share of {INTERVAL} tokens plus statistics, over the decode time of streaming-llm "
+          f"({token_us:.0f} us); what is quadratic in the slots stands apart.\n")
     table(["policy", "decode, tokens/s", "one eviction, us", "statistics, us a token", "both, us a token",
-           "of decode"], rows)
+           "of decode", "quadratic part, of decode"], rows)
+
+
+def policy_flags(name, budget=BUDGET):
+    return "--kv-eviction", name, "--kv-budget", str(budget), "--kv-interval", str(INTERVAL)
+
+
+def prefill_statistics(bench):
+    heading("Prefill with statistics")
+    prompt_tokens = 1536
+    # Below its budget a prompt is not evicted, and h2o alone counts: nothing but statistics is different from `full`.
+    # Under a budget the window of every interval is observed (snapkv: mass, r-kv: queries), and evictions come with it.
+    cases = {"no budget reached": {"none": (), "h2o: every row": policy_flags("h2o", 2 * prompt_tokens)},
+             f"({BUDGET // 2}, {INTERVAL})": {
+                 "streaming-llm: none": policy_flags("streaming-llm", BUDGET // 2),
+                 "snapkv: 32 rows of 128": policy_flags("snapkv", BUDGET // 2),
+                 "h2o: every row": policy_flags("h2o", BUDGET // 2),
+                 "r-kv: queries of 8 rows": policy_flags("r-kv", BUDGET // 2)}}
+    rows = []
+    for case, sides in cases.items():
+        results = alternate(bench, f"statistics, {case}", {
+            name: lambda flags=flags: bench.rates(prompt_tokens, 1, *flags) for name, flags in sides.items()},
+            max(3, bench.options.runs // 2))
+        without = next(iter(results.values()))
+        for name, runs in results.items():
+            rows.append([case, name, cell(runs, "prefill"),
+                         f"{median(without, 'prefill') / median(runs, 'prefill'):.3f}"])
+    slots, heads = without[0]["prompt_tokens"], 90
+    print(f"{slots} prompt tokens, one rank, one thread. The last column is the time beside the first row of its part. "
+          f"Bound of `every row`: a 64-bit counter read and written per visible slot of {heads} heads, "
+          f"{2 * 8 * heads * slots / 2 / 1e6:.1f} MB a token, once a tile of up to 8 rows.\n")
+    table(["budget", "statistics", "prefill, tokens/s", "time beside none"], rows)
 
 
 def read_roof(bench):
@@ -264,7 +296,8 @@ def attention(bench):
     print("\n".join(["```", *lines, "```", ""]), flush=True)
 
 
-QUESTIONS = {"llama-cpp": llama_cpp, "numerics": numerics, "ranks": ranks, "eviction": eviction, "attention": attention}
+QUESTIONS = {"llama-cpp": llama_cpp, "numerics": numerics, "ranks": ranks, "eviction": eviction,
+             "statistics": prefill_statistics, "attention": attention}
 
 
 def state(options):
@@ -287,7 +320,7 @@ def main():
     parser.add_argument("question", choices=[*QUESTIONS, "all", "llama-cpp-once"], metavar="QUESTION")
     parser.add_argument("--build", default=str(ROOT / "build"), help="build folder with bin/winnow and the programs")
     parser.add_argument("--model", required=True)
-    parser.add_argument("--runs", type=int, default=10, help="of each side; llama-cpp and eviction take half of it")
+    parser.add_argument("--runs", type=int, default=10, help="of each side; llama-cpp, eviction and statistics take half of it")
     parser.add_argument("--json", help="file that gets every single run, one JSON object a line")
     for hidden in ("--threads", "--prompt-tokens", "--max-tokens", "--flash-attention"):
         parser.add_argument(hidden, type=int, default=1, help=argparse.SUPPRESS)  # of llama-cpp-once

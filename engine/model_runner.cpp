@@ -139,7 +139,7 @@ Status ModelRunner::Admit(const Request& request) {
                     .tokens = request.prompt};
   if (request.resume != nullptr) {
     WINNOW_RETURN_IF_ERROR(sequence.cache.Restore(request.resume->cache));
-    sequence.peak_pages = sequence.cache.num_pages();
+    sequence.CountPeaks();
     // What was counted over all ranks goes on as rank 0's share.
     if (communicator_.rank() == 0) {
       sequence.kept_hash = request.resume->kept_hash;
@@ -165,12 +165,13 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
   AddKeptSet(sequence.cache, &sequence.kept_hash);
   struct Share {
     uint64_t kept_hash;
-    int64_t kept_entries, pinned_entries, evicted_entries, pages_freed, peak_bytes;
+    int64_t kept_entries, pinned_entries, evicted_entries, pages_freed, peak_bytes, end_entries, peak_entries;
   };
   const SequenceCache& cache = sequence.cache;
   const Share mine{sequence.kept_hash,     cache.entries() - cache.pinned_entries(),
                    cache.pinned_entries(), cache.entries_evicted(),
-                   sequence.pages_evicted, sequence.peak_pages * pool_.layout().page_bytes()};
+                   sequence.pages_evicted, sequence.peak_pages * pool_.layout().page_bytes(),
+                   cache.entries(),        sequence.peak_entries};
   const auto bytes = communicator_.AllGather(std::as_bytes(std::span(&mine, 1)));
   std::vector<Share> shares(size_t(communicator_.size()));
   std::memcpy(shares.data(), bytes.data(), bytes.size());
@@ -186,6 +187,8 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
     report.evicted_entries += share.evicted_entries;
     report.pages_freed += share.pages_freed;
     report.peak_bytes_per_rank.push_back(share.peak_bytes);
+    report.load.end_entries.push_back(share.end_entries);
+    report.load.peak_entries.push_back(share.peak_entries);
   }
   sequences_.erase(request_id);
   return report;
@@ -209,7 +212,7 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
     // Admission has reserved these pages, so a failure is a mistake of the plan; the message says which numbers.
     WINNOW_RETURN_IF_ERROR(sequence.cache.Reserve(item.num_tokens));
     sequence.cache.Append(item.num_tokens);
-    sequence.peak_pages = std::max(sequence.peak_pages, sequence.cache.num_pages());
+    sequence.CountPeaks();
     for (int64_t i = 0; i < item.num_tokens; ++i) {
       token_ids.push_back(sequence.tokens[size_t(begin + i)]);
       positions.push_back(first_position + i);
@@ -348,7 +351,7 @@ Status ModelRunner::AppendPinned(const StepPlan& plan) {
     };
     WINNOW_RETURN_IF_ERROR(sequence.cache.Reserve(block.num_slots));
     sequence.cache.AppendPinned(block.num_slots, own(block.keys), own(block.values));
-    sequence.peak_pages = std::max(sequence.peak_pages, sequence.cache.num_pages());
+    sequence.CountPeaks();
   }
   return OkStatus();
 }

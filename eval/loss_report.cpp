@@ -50,6 +50,7 @@ LossRow Summarise(const std::string& name, const std::vector<const ScoredText*>&
     for (size_t rank = 0; rank < row.peak_bytes_per_rank.size(); ++rank) {
       row.peak_bytes_per_rank[rank] = std::max(row.peak_bytes_per_rank[rank], score.cache.peak_bytes_per_rank[rank]);
     }
+    AddLoad(score.cache.load, &row.load);
     differences.push_back({score.loss - score.full_loss, score.positions});
   }
   const double positions = double(sum.positions), num_texts = double(texts.size());

@@ -27,6 +27,7 @@ struct LossRow {
   int64_t evicted_entries = 0;
   double evictions_per_text = 0;
   std::vector<int64_t> peak_bytes_per_rank;  // the largest of any text
+  RankLoad load;                             // sums over texts
   std::pair<double, double> ci95;            // of loss - full loss: paired bootstrap over texts
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/printable_text.h"
+#include "launch/load_json.h"
 #include "launch/number_text.h"
 
 namespace winnow {
@@ -33,6 +34,7 @@ ResultJson RowJson(const std::string& policy, const EvictionSettings& settings, 
           {"evicted_entries", row.evicted_entries},
           {"evictions_per_text", row.evictions_per_text},
           {"peak_bytes_per_rank", row.peak_bytes_per_rank},
+          {"load_per_rank", LoadJson(row.load)},
           {"ci95", {row.ci95.first, row.ci95.second}}};
 }
 

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/printable_text.h"
 #include "engine/resume_point.h"
+#include "launch/load_json.h"
 #include "launch/number_text.h"
 
 namespace winnow {
@@ -74,6 +75,7 @@ Json KvJson(const Request& request, const SequenceReport& kv, const RunSummary& 
   json["evicted_entries"] = kv.evicted_entries;
   json["full_entries"] = kv.full_entries;
   json["peak_bytes_per_rank"] = kv.peak_bytes_per_rank;
+  json["load_per_rank"] = LoadJson(kv.load);
   json["pages_freed"] = kv.pages_freed;
   return json;
 }
@@ -164,6 +166,7 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
           pages_freed = 0;
   double prefill_seconds = 0, decode_seconds = 0;
   uint64_t kept_hash = 0;
+  RankLoad load;
   std::vector<int32_t> all_tokens;
   for (size_t i = 0; i < completions.size(); ++i) {
     const Completion& completion = completions[i];
@@ -178,6 +181,7 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
     full += completion.kv.full_entries;
     pages_freed += completion.kv.pages_freed;
     kept_hash += completion.kv.kept_hash;
+    AddLoad(completion.kv.load, &load);
     all_tokens.insert(all_tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
   }
   const auto same = [&](const auto& text_of) {
@@ -205,6 +209,7 @@ std::string SummaryTable(const std::vector<Request>& requests, const std::vector
   table += Line("KV entries full", Grouped(full));
   table += Line("KV entries kept", fmt::format("{} ({:.1f} %)", Grouped(kept), share));
   table += Line("KV entries evicted", Grouped(evicted));
+  table += Line("KV entries per rank", LoadText(load));
   table += Line("KV peak bytes per rank", PerRank(run.work.kv_peak_bytes));
   table += Line("KV pages freed", Grouped(pages_freed) + " by evictions");
   table += Line("weight bytes per rank", PerRank(run.work.weight_bytes));

@@ -64,7 +64,14 @@ void CpuBackend::DoAttention(const AttentionArgs& args) {
                             .one_thread = pool_.num_threads() == 1};
   const int64_t num_tiles = int64_t(tiles_.size());
   const auto block_floats = [&](const AttentionTile& tile) { return BlockFloats(tile, args.kv.head_dim); };
-  if (pool_.num_threads() == 1 || num_tiles >= kTilesPerThread * pool_.num_threads()) {
+  int64_t all_blocks = 0, longest = 0;
+  for (const AttentionTile& tile : tiles_) {
+    all_blocks += tile.num_blocks();
+    longest = std::max(longest, tile.num_blocks());
+  }
+  // Where heads hold different numbers of slots, all threads but one would wait for a long one that is dealt last.
+  const bool is_even = longest * kTilesPerThread / 2 * pool_.num_threads() <= all_blocks;
+  if (pool_.num_threads() == 1 || (is_even && num_tiles >= kTilesPerThread * pool_.num_threads())) {
     int64_t max_floats = 0;
     for (const AttentionTile& tile : tiles_) max_floats = std::max(max_floats, tile.num_blocks() * block_floats(tile));
     for (Memory& memory : partials_) Reserve(memory, max_floats * int64_t(sizeof(float)));

@@ -51,6 +51,13 @@ TEST_P(CpuAttention, HeadsMaySeeDifferentNumbersOfSlots) {
   ExpectSame(*cpu_, *reference_, {{32, DType::kBF16}, 3, 3, {290, 300, 270}, {1, 40, 5}, 65});
 }
 
+// Enough of them for every thread, but one thread would have the long one alone: it is dealt by blocks, too.
+TEST_P(CpuAttention, OneLongTextAmongManyShortOnesHasTheBitsOfTheReference) {
+  std::vector<int64_t> lengths(19, 20);
+  lengths[11] = 1500;
+  ExpectSame(*cpu_, *reference_, {{32, DType::kBF16}, 2, 3, lengths, std::vector<int64_t>(lengths.size(), 1)});
+}
+
 TEST_P(CpuAttention, ARowHasTheSameBitsAloneAndInAChunk) {
   const AttentionCase c = {{64, DType::kBF16}, 2, 3, {140, 60}, {40, 7}, 11};
   DeviceTensors tensors(*cpu_);

@@ -10,7 +10,8 @@ WORDS = ("the river ran past a mill where nobody had ground corn since the war a
          "in green water while swallows went in and out of the broken windows all summer long ").split()
 FIELDS = {"policy", "scope", "allocation", "budget", "ratio", "interval", "timing", "texts", "num_texts", "positions", "loss",
           "full_loss", "loss_ratio", "loss_ratio_low_entropy", "loss_ratio_high_entropy", "kl", "top1_agreement",
-          "kept_ratio", "kept_ratio_average", "evicted_entries", "evictions_per_text", "peak_bytes_per_rank", "ci95"}
+          "kept_ratio", "kept_ratio_average", "evicted_entries", "evictions_per_text", "peak_bytes_per_rank", "load_per_rank",
+          "ci95"}
 
 
 def made_up(seed, length):
@@ -63,8 +64,8 @@ class EvalCase(CliCase):
         rows = json.loads(run.output[begin + len('"rows":'):end])
         peaks = [row.pop("peak_bytes_per_rank") for row in rows]
         text = run.output[begin:end]
-        for peak in peaks:
-            text = text.replace(json.dumps(peak, separators=(",", ":")), "[]", 1)
+        for of_ranks in peaks + [row.pop("load_per_rank") for row in rows]:
+            text = text.replace(json.dumps(of_ranks, separators=(",", ":")), "[]", 1)
         return text, [sum(peak) for peak in peaks]
 
 

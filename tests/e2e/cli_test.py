@@ -32,6 +32,24 @@ class Json(CliCase):
             for result in results[1:]:
                 self.assertEqual(comparable(result), comparable(results[0]), policy)
             self.assertEqual([len(result["kv"]["peak_bytes_per_rank"]) for result in results], [1, 1, 2, 3])
+            # Three heads that hold the same: two of them on one of two ranks, one on each of three.
+            for result, imbalance in zip(results, (1, 1, 4 / 3, 1)):
+                load = result["kv"]["load_per_rank"]
+                self.assertAlmostEqual(load["end_imbalance"], imbalance, places=12)
+                self.assertAlmostEqual(load["peak_imbalance"], imbalance, places=12)
+                self.assertEqual(sum(load["end_entries"]), result["kv"]["kept_entries"])
+
+    def test_results_say_which_rank_holds_more_where_heads_compete(self):
+        result = self.generate_json("--prompt", PROMPT, "--max-tokens", 24, *SAMPLED, "--kv-eviction", "knorm",
+                                    "--kv-allocation", "sequence", *EVICTING, np=3)
+        load = result["kv"]["load_per_rank"]
+        self.assertEqual(sum(load["end_entries"]), result["kv"]["kept_entries"])
+        self.assertGreater(load["end_imbalance"], 1)
+        self.assertAlmostEqual(load["end_imbalance"], max(load["end_entries"]) * 3 / sum(load["end_entries"]))
+        for end, peak in zip(load["end_entries"], load["peak_entries"]):
+            self.assertLessEqual(end, peak)
+        table = self.generate("--prompt", PROMPT, "--max-tokens", 2, np=3).output
+        self.assertRegex(table, r"KV entries per rank +[0-9, +]+ at the end \(imbalance 1.00\), [0-9, +]+ at most")
 
     def test_kept_sets_shared_by_heads_are_the_same_for_every_rank_count(self):
         for policy, scope in (("snapkv", "sequence"), ("h2o", "layer")):
