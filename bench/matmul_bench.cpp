@@ -2,7 +2,7 @@
 // (prefill) in multiply-adds. The largest shape is rotated over copies that exceed the last-level cache. Prints a table
 // and JSON lines: the fastest of 40 runs after one warm-up, because other work on the machine only ever adds time, and
 // the median for multiply-adds and bytes of one row. Last, what exact sums of segments cost beside float sums.
-//   matmul_bench [threads] [kernels]
+//   matmul_bench [threads] [kernels] [sums]      sums: only the last
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -103,22 +103,26 @@ void Measure(Backend& backend, DType dtype, Shape shape, double roof, std::vecto
       fmt::format(kJson, format, shape.outputs, shape.inputs, gigabytes / one.best, multiply_adds / many.best));
 }
 
-int Main(int argc, char** argv) {
-  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
-  auto backend = MakeCpuBackend(threads, argc > 2 ? argv[2] : "auto");
-  if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().message().c_str()), 2;
-  SequentialReader reader(**backend, threads);
+void MeasureFormats(Backend& backend, int threads, std::vector<std::string>* json) {
+  SequentialReader reader(backend, threads);
   const double roof = ReadBandwidth(reader);
-  std::printf("kernels %s, threads %d; read roof %.1f GB/s: %s, %ld MiB\n", (*backend)->kernels().c_str(), threads,
-              roof, reader.Describe().c_str(), long(reader.bytes() >> 20));
-  std::vector<std::string> json;
+  std::printf("kernels %s, threads %d; read roof %.1f GB/s: %s, %ld MiB\n", backend.kernels().c_str(), threads, roof,
+              reader.Describe().c_str(), long(reader.bytes() >> 20));
   std::printf("format   outputs x inputs  1 row: time, GB/s of weights      64 rows\n");
   for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ6_K, DType::kF16, DType::kF32}) {
     for (Shape shape : {Shape{576, 1536}, Shape{1536, 576}, Shape{49152, 576}}) {
       if (BlockElements(dtype) == 256) shape.inputs = shape.inputs == 576 ? 512 : 1536;
-      Measure(**backend, dtype, shape, roof, &json);
+      Measure(backend, dtype, shape, roof, json);
     }
   }
+}
+
+int Main(int argc, char** argv) {
+  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  auto backend = MakeCpuBackend(threads, argc > 2 ? argv[2] : "auto");
+  if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().message().c_str()), 2;
+  std::vector<std::string> json;
+  if (argc <= 3 || std::string(argv[3]) != "sums") MeasureFormats(**backend, threads, &json);
   MeasureSegmented(**backend, {576, 576}, 64, &json);  // o_proj and down_proj of SmolLM2-135M
   MeasureSegmented(**backend, {576, 1536}, 128, &json);
   for (const std::string& line : json) std::puts(line.c_str());
