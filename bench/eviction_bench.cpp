@@ -16,6 +16,7 @@
 #include "engine/evictor.h"
 #include "kv/page_pool.h"
 #include "policies/key_redundancy.h"
+#include "model/rotary.h"
 
 namespace winnow::bench {
 namespace {
@@ -81,6 +82,10 @@ Result<std::vector<double>> TimeEvictions(Backend& backend, const std::string& n
   const int64_t window = observations.Window(request.eviction.recent_tokens);
   const std::vector<float> queries =
       RandomFloats(observations.queries ? kLayers * window * kKvHeads * kGroup * kHeadDim : 0);
+  const RotaryTable rotary(100000, kHeadDim);
+  // Policies whose window spans evictions have the older part of it already.
+  const int64_t queries_kept = observations.window_spans_evictions ? std::max<int64_t>(0, window - kInterval) : 0;
+  if (policy->positions() == kCompactedPositions) cache.CompactPositions(rotary.frequencies());
   std::vector<int64_t> mass;
   for (int64_t i = 0; i < num_pages * kPageSlots; ++i) mass.push_back(Philox(3, {uint32_t(i), 0, 0, 0})[0]);
   std::vector<double> seconds;
@@ -88,9 +93,17 @@ Result<std::vector<double>> TimeEvictions(Backend& backend, const std::string& n
     const int64_t missing = cache.evictions() == 0 ? request.eviction.Trigger() : kInterval;
     WINNOW_RETURN_IF_ERROR(cache.Reserve(missing));
     cache.Append(missing);
-    if (observations.queries) cache.AppendQueries(window, queries);
+    if (observations.queries) {
+      const int64_t rows = cache.evictions() == 0 ? window : window - queries_kept;
+      cache.AppendQueries(rows, std::span(queries).first(queries.size() / size_t(window) * size_t(rows)));
+    }
     if (with_mass) backend.CopyToDevice(pool->mass(), std::as_bytes(std::span(mass)));
-    const DueEviction due{policy.get(), &request, &cache, kKvHeads};
+    const DueEviction due{.policy = policy.get(),
+                          .request = &request,
+                          .cache = &cache,
+                          .num_kv_heads = kKvHeads,
+                          .rotary_frequencies = rotary.frequencies(),
+                          .queries_kept = queries_kept};
     const double time = TimeOnce([&] { EvictToBudget(*communicator, std::span(&due, 1)); });
     if (round >= 0) seconds.push_back(time);
   }
@@ -118,7 +131,7 @@ Status Measure(Backend& backend, int threads) {
   const double observation = ObservationMicroseconds(backend);
   std::printf("kernels %s, threads %d; observing a row: %.1f us in all layers\n", backend.kernels().c_str(), threads,
               observation);
-  std::printf("policy           one eviction: median, fastest      statistics a token      quadratic part\n");
+  std::printf("policy                    one eviction: median, fastest      statistics a token      quadratic part\n");
   std::vector<std::string> json;
   for (const std::string& name : PolicyNames()) {
     WINNOW_ASSIGN_OR_RETURN(const std::unique_ptr<EvictionPolicy> policy, MakePolicy(name));
@@ -134,7 +147,7 @@ Status Measure(Backend& backend, int threads) {
                                                                     : 0.0;
     const Seconds times = Summary(seconds);
     const double quadratic = name == "r-kv" ? QuadraticMicroseconds() : 0;
-    std::printf("%-16s %10.0f us %10.0f us        %10.2f us    %10.0f us\n", name.c_str(), times.median * 1e6,
+    std::printf("%-25s %10.0f us %10.0f us        %10.2f us    %10.0f us\n", name.c_str(), times.median * 1e6,
                 times.best * 1e6, observation * observed_share, quadratic);
     json.push_back(fmt::format(kJson, name, backend.kernels(), threads, times.median * 1e6,
                                observation * observed_share, quadratic));

@@ -31,6 +31,7 @@ class Eviction {
                     .recent_tokens = settings_.recent_tokens,
                     .pinned_positions = due.cache->pinned_positions()},
         num_protected_(CountProtected(due.cache->head(0, 0).positions, protection_)),
+        query_positions_(due.cache->QueryPositions()),
         slots_(settings_.timing == EvictionTiming::kAfterPrefill ? due.cache->next_position() : settings_.Trigger()) {
     if (observations_.mass != ObservedMass::kNone) masses_ = due.cache->ReadMass();
     if (scope_ != EvictionScope::kHead && !masses_.empty()) masses_ = SumOverHeads();
@@ -90,7 +91,8 @@ class Eviction {
   void Compact(const KeepPlan& plan) {
     due_.cache->Compact(plan);
     if (observations_.mass == ObservedMass::kWindow) due_.cache->ClearMass();
-    due_.cache->ClearQueries();
+    due_.cache->KeepQueries(observations_.window_spans_evictions ? due_.queries_kept : 0);
+    due_.cache->ClearQuerySums();
   }
 
  private:
@@ -135,7 +137,9 @@ class Eviction {
     std::vector<float> scores(size_t(slots.length()), 0.0f);
     const QueryWindow& queries = cache.queries();
     WINNOW_CHECK(!observations_.queries || queries.num_rows() > 0);
+    const QuerySums& sums = cache.query_sums();
     const std::vector<float> keys = observations_.keys ? cache.ReadKeys(layer, head) : std::vector<float>();
+    const std::vector<float> values = observations_.values ? cache.ReadValues(layer, head) : std::vector<float>();
     const HeadView view{
         .layer = scope_ == EvictionScope::kSequence ? HeadView::kAllOfThem : layer,
         .global_head = scope_ == EvictionScope::kHead ? cache.first_kv_head() + head : HeadView::kAllOfThem,
@@ -144,7 +148,11 @@ class Eviction {
         .keys = keys,
         .head_dim = cache.head_dim(),
         .queries = queries.head(layer, head),
-        .group = queries.row_floats() / cache.head_dim(),
+        .query_positions = query_positions_,
+        .query_moments = {.num_queries = sums.num_queries(), .sums = sums.head(layer, head)},
+        .group = std::max(queries.row_floats() / cache.head_dim(), sums.group()),
+        .values = values,
+        .rotary_frequencies = due_.rotary_frequencies,
         .future = OfHead(due_.future, observations_.future, layer, head),
         .replay = OfHead(due_.replay, observations_.replay != ObservedReplay::kNone, layer, head),
         .window_begin = RecentBegin(slots.positions, {.sink_tokens = 0,
@@ -167,6 +175,7 @@ class Eviction {
   const BudgetAllocation allocation_;
   const Protection protection_;
   const int64_t num_protected_;  // of every head: protected slots are never evicted, so all heads hold the same
+  const std::vector<int64_t> query_positions_;
   const int64_t slots_;          // of a head if all budgets were equal
   HeadMasses masses_;            // empty if the policy observes no mass
 };

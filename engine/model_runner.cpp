@@ -46,6 +46,21 @@ int64_t FirstObserved(const Sequence& sequence) {
   return EvictionSchedule::kNever;
 }
 
+// The first token of the text, from the next one on, whose queries the sequence's policy looks at.
+int64_t FirstQuery(const Sequence& sequence) {
+  const Observations observations = sequence.policy->observations();
+  if (observations.queries) return WindowBegin(sequence);
+  const bool is_summed = observations.query_moments && sequence.schedule.NextEviction() != EvictionSchedule::kNever;
+  return is_summed ? observations.moments_begin : EvictionSchedule::kNever;
+}
+
+// The newest tokens whose queries belong to the window before the eviction after this one.
+int64_t QueriesKept(const Sequence& sequence) {
+  const int64_t next = sequence.schedule.NextEviction();
+  if (!sequence.policy->observations().window_spans_evictions || next == EvictionSchedule::kNever) return 0;
+  return std::max<int64_t>(0, sequence.cache.tokens_seen() - WindowBegin(sequence));
+}
+
 // The heads [first, first + count) of every layer's part of a pinned block.
 std::vector<float> HeadsOf(std::span<const float> all, int64_t layers, Range heads, int64_t num_kv_heads) {
   const size_t per_head = all.size() / size_t(layers * num_kv_heads);
@@ -137,6 +152,9 @@ Status ModelRunner::Admit(const Request& request) {
                     .cache = SequenceCache(pool_, transformer_.config().num_layers, heads.size(), heads.begin),
                     .schedule = EvictionSchedule(request),
                     .tokens = request.prompt};
+  if (sequence.policy->positions() == kCompactedPositions) {
+    sequence.cache.CompactPositions(transformer_.rotary_frequencies());
+  }
   if (request.resume != nullptr) {
     WINNOW_RETURN_IF_ERROR(sequence.cache.Restore(request.resume->cache));
     sequence.CountPeaks();
@@ -203,10 +221,9 @@ Status ModelRunner::RunItems(const StepPlan& plan, StepResult* result) {
   bool is_observed = false;
   for (const StepItem& item : plan.items) {
     Sequence& sequence = Find(item.request_id);
-    const int64_t begin = sequence.cache.tokens_seen(), first_position = sequence.cache.next_position();
+    const int64_t begin = sequence.cache.tokens_seen(), first_position = sequence.cache.next_rotary_position();
     const int64_t first_observed = FirstObserved(sequence);
-    const int64_t first_query =
-        sequence.policy->observations().queries ? WindowBegin(sequence) : EvictionSchedule::kNever;
+    const int64_t first_query = FirstQuery(sequence);
     num_query_rows.push_back(0);
     WINNOW_CHECK(item.num_tokens > 0 && begin + item.num_tokens <= int64_t(sequence.tokens.size()));
     // Admission has reserved these pages, so a failure is a mistake of the plan; the message says which numbers.
@@ -270,7 +287,14 @@ void ModelRunner::KeepQueries(const StepPlan& plan, std::span<const int64_t> num
       own.insert(own.end(), part.begin(), part.end());
     }
     first += floats;
-    Find(plan.items[i].request_id).cache.AppendQueries(num_rows[i], own);
+    Sequence& sequence = Find(plan.items[i].request_id);
+    if (sequence.policy->observations().queries) {
+      sequence.cache.AppendQueries(num_rows[i], own);
+    } else {
+      std::vector<int64_t> positions(static_cast<size_t>(num_rows[i]));
+      std::iota(positions.begin(), positions.end(), sequence.cache.next_position() - num_rows[i]);
+      sequence.cache.AddQueries(positions, transformer_.rotary_frequencies(), own);
+    }
   }
 }
 
@@ -366,7 +390,9 @@ void ModelRunner::EvictDue(const StepPlan& plan) {
                    .request = &sequence.request,
                    .cache = &sequence.cache,
                    .num_kv_heads = transformer_.config().num_kv_heads,
-                   .future = FutureOf(sequence, recordings_)});
+                   .future = FutureOf(sequence, recordings_),
+                   .rotary_frequencies = transformer_.rotary_frequencies(),
+                   .queries_kept = QueriesKept(sequence)});
     pages_before.emplace_back(&sequence, sequence.cache.num_pages());
   }
   if (due.empty()) return;

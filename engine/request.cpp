@@ -113,6 +113,10 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked, const Ev
     return refuse("policy " + asked.policy + " scores every head by itself: --kv-scope " +
                   std::string(Name(*settings.scope)) + " is not defined for it");
   }
+  if (policy->positions() == kCompactedPositions && context.pinned_slots > 0) {
+    return refuse("policy " + asked.policy + " moves positions: the " + std::to_string(context.pinned_slots) +
+                  " pinned slots, whose keys are rotated at theirs, cannot be given to it");
+  }
   settings.allocation = asked.allocation.value_or(policy->allocation());
   settings.even_heads = *settings.allocation == BudgetAllocation::kHead && !policy->HasLayerBudgets();
   if (*settings.allocation != BudgetAllocation::kHead && *settings.scope != EvictionScope::kHead) {

@@ -353,7 +353,8 @@ class Loader {
     if (observations_.queries && eviction.timing == EvictionTiming::kChunked) {
       const int64_t window = observations_.Window(eviction.recent_tokens);
       const int64_t begun = std::clamp<int64_t>(window - (eviction.Trigger() - slots), 0, cache.tokens_seen);
-      const int64_t appended = cache.evictions > 0 ? slots - eviction.budget : cache.tokens_seen;
+      const bool is_new_window = cache.evictions > 0 && !observations_.window_spans_evictions;
+      const int64_t appended = is_new_window ? slots - eviction.budget : cache.tokens_seen;
       most = std::min(begun, appended);
       least = std::clamp<int64_t>(appended - int64_t(cache.pinned_positions.size()), 0, most);
     }

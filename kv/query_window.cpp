@@ -42,6 +42,14 @@ void QueryWindow::Rollback(int64_t num_tokens) {
   end_token_ = std::min(end_token_, num_tokens);
 }
 
+void QueryWindow::KeepNewest(int64_t num_rows) {
+  WINNOW_CHECK(num_rows >= 0);
+  if (num_rows == 0) return Clear();
+  const int64_t dropped = std::max<int64_t>(num_rows_ - num_rows, 0), floats = row_floats();
+  for (std::vector<float>& head : heads_) head.erase(head.begin(), head.begin() + dropped * floats);
+  num_rows_ -= dropped;
+}
+
 void QueryWindow::Clear() {
   for (std::vector<float>& head : heads_) head.clear();
   num_rows_ = end_token_ = 0;

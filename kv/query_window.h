@@ -29,6 +29,8 @@ class QueryWindow {
   void Append(int64_t end_token, int64_t num_rows, std::span<const float> queries);
   // What a saved text held: as head() returns them, [layer][local head].
   void Assign(int64_t end_token, int64_t num_rows, std::vector<std::vector<float>> heads);
+  // Drops all but the newest num_rows.
+  void KeepNewest(int64_t num_rows);
   // Drops the queries of tokens from the num_tokens-th of the text on: they were taken back.
   void Rollback(int64_t num_tokens);
   void Clear();

@@ -16,7 +16,8 @@ SequenceCache::SequenceCache(PagePool& pool, int64_t num_layers, int64_t num_kv_
       num_kv_heads_(num_kv_heads),
       first_kv_head_(first_kv_head),
       heads_(size_t(num_layers * num_kv_heads)),
-      queries_(num_layers, num_kv_heads) {
+      queries_(num_layers, num_kv_heads),
+      query_sums_(num_layers, num_kv_heads) {
   WINNOW_CHECK(num_layers > 0 && num_kv_heads > 0 && first_kv_head >= 0);
 }
 
@@ -32,6 +33,8 @@ SequenceCache::SequenceCache(SequenceCache&& other) noexcept
       heads_(std::exchange(other.heads_, {})),  // without heads the other holds no page and releases none
       pinned_positions_(std::exchange(other.pinned_positions_, {})),
       queries_(std::exchange(other.queries_, {0, 0})),
+      query_sums_(std::exchange(other.query_sums_, {0, 0})),
+      compaction_frequencies_(std::exchange(other.compaction_frequencies_, {})),
       tokens_seen_(std::exchange(other.tokens_seen_, 0)),
       evictions_(std::exchange(other.evictions_, 0)),
       entries_evicted_(std::exchange(other.entries_evicted_, 0)) {}
@@ -91,6 +94,7 @@ void SequenceCache::AppendSlots(int64_t num_slots) {
 }
 
 void SequenceCache::AppendPinned(int64_t num_slots, std::span<const float> keys, std::span<const float> values) {
+  WINNOW_CHECK(!has_compacted_positions());
   const int64_t position = next_position();
   AppendSlots(num_slots);
   for (int64_t i = 0; i < num_slots; ++i) pinned_positions_.push_back(int32_t(position + i));
@@ -104,6 +108,7 @@ void SequenceCache::AppendPinned(int64_t num_slots, std::span<const float> keys,
 
 void SequenceCache::Rollback(int64_t num_tokens) {
   WINNOW_CHECK(num_tokens >= 0 && num_tokens <= tokens_seen_);
+  WINNOW_CHECK(num_tokens == 0 || query_sums_.num_queries() == 0);  // a sum cannot be taken back exactly
   tokens_seen_ -= num_tokens;
   queries_.Rollback(tokens_seen_);
   const int64_t position = next_position();
@@ -140,6 +145,7 @@ void SequenceCache::Compact(const KeepPlan& plan) {
     head.positions.resize(kept.size());
   }
   pool_->MoveSlots(moves);
+  if (has_compacted_positions()) TurnMovedKeys(plan);
   for (size_t index = heads_.size(); index-- > 0;) GiveUnusedPages(index);
   ++evictions_;
 }
@@ -161,6 +167,25 @@ std::vector<float> SequenceCache::ReadKeys(int64_t layer, int64_t local_head) co
   std::vector<float> keys(size_t(cache.length() * pool_->layout().head_dim));
   pool_->ReadSlots(PhysicalSlots(cache, 0), keys, {});
   return keys;
+}
+
+std::vector<float> SequenceCache::ReadValues(int64_t layer, int64_t local_head) const {
+  const HeadCache& cache = head(layer, local_head);
+  std::vector<float> values(size_t(cache.length() * pool_->layout().head_dim));
+  pool_->ReadSlots(PhysicalSlots(cache, 0), {}, values);
+  return values;
+}
+
+std::vector<int64_t> SequenceCache::QueryPositions() const {
+  std::vector<int64_t> positions(size_t(queries_.num_rows()));
+  // Backwards from the newest token, whose position is the last that is not pinned.
+  auto pinned = pinned_positions_.rbegin();
+  int64_t position = next_position() - 1;
+  for (auto at = positions.rbegin(); at != positions.rend(); ++at, --position) {
+    for (; pinned != pinned_positions_.rend() && *pinned == position; ++pinned) --position;
+    *at = position;
+  }
+  return positions;
 }
 
 std::vector<std::vector<int64_t>> SequenceCache::ReadMass() const {
@@ -185,6 +210,7 @@ void SequenceCache::Release() {
   }
   pinned_positions_.clear();
   queries_.Clear();
+  query_sums_.Clear();
   tokens_seen_ = evictions_ = entries_evicted_ = 0;
 }
 

@@ -1,6 +1,6 @@
 // The KV cache of one sequence on this rank: per layer and local KV head a HeadCache of pages, length and positions.
 // Reserve first (may fail), then Append (cannot). Slots keep their original absolute position; survivors of an eviction
-// are moved together (ascending) and never re-rotated. Engine thread only.
+// are moved together (ascending) and never re-rotated, but for caches with compacted positions. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "kv/keep_plan.h"
 #include "kv/page_pool.h"
+#include "kv/query_sums.h"
 #include "kv/query_window.h"
 
 namespace winnow {
@@ -42,10 +43,19 @@ class SequenceCache {
     return heads_[size_t(layer * num_kv_heads_ + local_head)];
   }
 
+  // From here on keys are rotated by the index of their slot instead of their position (StreamingLLM's way, arXiv
+  // 2309.17453): survivors of an eviction are turned on to where they move. Their positions, as they are reported, stay
+  // those of the text. Frequencies [head_dim / 2]: radians per position of the pairs (i, i + head_dim / 2). Before the
+  // first slot; all heads must hold the same slots, and none of them pinned.
+  void CompactPositions(std::span<const double> frequencies);
+  bool has_compacted_positions() const { return !compaction_frequencies_.empty(); }
+
   // Text tokens ever appended.
   int64_t tokens_seen() const { return tokens_seen_; }
-  // Where the next slot goes: drives RoPE. Text tokens and pinned slots own one position each.
+  // Position of the next slot in the text. Text tokens and pinned slots own one position each.
   int64_t next_position() const { return tokens_seen_ + int64_t(pinned_positions_.size()); }
+  // What the key of the next slot is rotated by: its position, or its index where positions are compacted.
+  int64_t next_rotary_position() const { return has_compacted_positions() ? heads_[0].length() : next_position(); }
   // Ascending positions of slots that belong to no text token; they are never evicted.
   std::span<const int32_t> pinned_positions() const { return pinned_positions_; }
   int64_t pinned_entries() const { return int64_t(pinned_positions_.size() * heads_.size()); }
@@ -76,6 +86,8 @@ class SequenceCache {
 
   // Keys of one head, [length][head_dim], rotated as they are stored.
   std::vector<float> ReadKeys(int64_t layer, int64_t local_head) const;
+  // Values likewise.
+  std::vector<float> ReadValues(int64_t layer, int64_t local_head) const;
 
   // The mass of every slot, [layer][local head][length]; the pool must have mass.
   std::vector<std::vector<int64_t>> ReadMass() const;
@@ -88,8 +100,19 @@ class SequenceCache {
   void AppendQueries(int64_t num_rows, std::span<const float> queries) {
     queries_.Append(tokens_seen_, num_rows, queries);
   }
-  // Forgets them (the next observation window begins).
-  void ClearQueries() { queries_.Clear(); }
+  // Forgets all but those of the newest num_rows tokens: the next observation window begins with these.
+  void KeepQueries(int64_t num_rows) { queries_.KeepNewest(num_rows); }
+  // Positions of the tokens whose queries are held, oldest first: [queries().num_rows()].
+  std::vector<int64_t> QueryPositions() const;
+
+  // Sums over the queries of all tokens read so far, for policies that ask for them. Neither saved nor taken back: they
+  // are gone before an answer begins.
+  const QuerySums& query_sums() const { return query_sums_; }
+  void AddQueries(std::span<const int64_t> positions, std::span<const double> frequencies,
+                  std::span<const float> queries) {
+    query_sums_.Add(positions, frequencies, queries);
+  }
+  void ClearQuerySums() { query_sums_.Clear(); }
 
   // Everything that makes this cache (kv/snapshot.h), with or without the mass; with it, the pool must have mass.
   SequenceSnapshot TakeSnapshot(bool with_mass) const;
@@ -107,6 +130,8 @@ class SequenceCache {
  private:
   void AppendSlots(int64_t num_slots);
   static int64_t PagesForSlots(int64_t slots) { return (slots + kPageSlots - 1) / kPageSlots; }
+  // Turns the keys of the slots that `plan` moved to where they are now.
+  void TurnMovedKeys(const KeepPlan& plan);
   // Returns the pages beyond the length of the head at `index` of heads_.
   void GiveUnusedPages(size_t index);
 
@@ -118,6 +143,8 @@ class SequenceCache {
   std::vector<HeadCache> heads_;  // [layer][local head]
   std::vector<int32_t> pinned_positions_;
   QueryWindow queries_;
+  QuerySums query_sums_;
+  std::vector<double> compaction_frequencies_;  // empty: positions are absolute
   int64_t tokens_seen_ = 0;
   int64_t evictions_ = 0;
   int64_t entries_evicted_ = 0;

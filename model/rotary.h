@@ -18,6 +18,9 @@ class RotaryTable {
   // head_dim/2 cosines, then head_dim/2 sines, of a position >= 0. Valid until the next call.
   std::span<const float> CosSin(int64_t position);
 
+  // [head_dim / 2], radians per position.
+  std::span<const double> frequencies() const { return frequencies_; }
+
  private:
   std::vector<double> frequencies_;  // [head_dim / 2], radians per position
   std::vector<float> row_;           // [head_dim]

@@ -73,6 +73,8 @@ class Transformer {
 
   const ModelConfig& config() const { return config_; }
   const ShardPlan& plan() const { return plan_; }
+  // [head_dim / 2], radians per position: pairs (i, i + head_dim / 2) turn by them.
+  std::span<const double> rotary_frequencies() const { return rotary_.frequencies(); }
   Range vocab_rows() const { return plan_.vocab_rows[size_t(communicator_.rank())]; }
   Range kv_heads() const { return plan_.kv_heads[size_t(communicator_.rank())]; }
   int64_t weight_bytes() const { return weights_.bytes(); }

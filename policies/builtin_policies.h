@@ -10,6 +10,7 @@ namespace winnow {
 
 std::unique_ptr<EvictionPolicy> MakeFullPolicy();
 std::unique_ptr<EvictionPolicy> MakeStreamingLlmPolicy();
+std::unique_ptr<EvictionPolicy> MakeStreamingLlmCompactedPolicy();
 std::unique_ptr<EvictionPolicy> MakeRandomPolicy();
 std::unique_ptr<EvictionPolicy> MakeH2oPolicy();
 std::unique_ptr<EvictionPolicy> MakeSnapKvPolicy();
@@ -22,6 +23,8 @@ std::unique_ptr<EvictionPolicy> MakePyramidKvPolicy();
 std::unique_ptr<EvictionPolicy> MakePyramidKvPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeAdaSnapKvPolicy();
 std::unique_ptr<EvictionPolicy> MakeAdaSnapKvPrefillPolicy();
+std::unique_ptr<EvictionPolicy> MakeExpectedAttentionPolicy();
+std::unique_ptr<EvictionPolicy> MakeExpectedAttentionPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeGoldenPolicy();
 
 }  // namespace winnow

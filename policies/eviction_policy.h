@@ -61,12 +61,21 @@ enum class ObservedReplay {
   kUpdate,     // the same, times the size of what the slot then adds to the query's hidden state, relative to it
 };
 
+// What EvictionPolicy::positions() says.
+inline constexpr std::string_view kAbsolutePositions = "absolute", kCompactedPositions = "compacted";
+
 // What a policy scores with. It gets exactly what it names.
 struct Observations {
   ObservedMass mass = ObservedMass::kNone;
   int64_t window_tokens = 0;  // of kWindow and queries; 0: as many as there are recent tokens
   bool keys = false;
+  bool values = false;
   bool queries = false;  // those of the observation window
+  // The window goes back over evictions: those of its tokens that came before the last one are looked at again.
+  bool window_spans_evictions = false;  // with queries
+  // Sums over the queries of all tokens that were read, instead of the queries themselves; kAfterPrefill only.
+  bool query_moments = false;
+  int64_t moments_begin = 0;  // the first position that counts for them
   bool future = false;   // attention of the text that is still to come: a recorded text's, in a study only
   ObservedReplay replay = ObservedReplay::kNone;  // kAfterPrefill only
 
@@ -74,6 +83,14 @@ struct Observations {
   int64_t Window(int64_t recent_tokens) const { return window_tokens > 0 ? window_tokens : recent_tokens; }
 
   bool operator==(const Observations&) const = default;
+};
+
+// Sums over n queries x of each query head of a group, as attention uses them but not rotated (at position 0).
+struct QueryMoments {
+  int64_t num_queries = 0;
+  // [group][head_dim] sum of x, then [group][head_dim][head_dim] sum of x_i x_j for j >= i, 0 elsewhere; each sum in
+  // the order of tokens. Empty if there are none.
+  std::span<const double> sums = {};
 };
 
 // What a policy may know of one head of one sequence when it scores it. Everything here is the same for any rank count.
@@ -90,10 +107,16 @@ struct HeadView {
   std::span<const float> keys;  // [length][head_dim] rotated, as they are cached; empty if the policy observes no keys
   int64_t head_dim;
   // [tokens of the window][group][head_dim] rotated and scaled, as attention uses them, oldest token first: of the
-  // query heads that share the KV head. After an eviction the window begins anew, so an interval shorter than it means
-  // fewer tokens, but never none. Empty if the policy observes no queries, and group is then 0.
+  // query heads that share the KV head. After an eviction the window begins anew (unless the policy lets it span
+  // evictions), so an interval shorter than it means fewer tokens, but never none. Empty if the policy observes no
+  // queries.
   std::span<const float> queries = {};
-  int64_t group = 0;
+  std::span<const int64_t> query_positions = {};  // [tokens of the window] that they are rotated by, ascending
+  QueryMoments query_moments = {};                // none unless the policy observes them
+  int64_t group = 0;                              // query heads of queries or query_moments; 0 without either
+  std::span<const float> values = {};             // [length][head_dim]; empty if the policy observes no values
+  // [head_dim / 2] of the model: position p turns the pair (x[i], x[i + head_dim / 2]) by the angle p * frequency[i].
+  std::span<const double> rotary_frequencies = {};
   // [length] most attention of a block of `interval` queries of the text's rest, with a full cache: mean over the
   // block's queries and the query heads of the group. Empty if the policy observes no future.
   std::span<const float> future = {};
@@ -136,8 +159,9 @@ class EvictionPolicy {
     (void)budget;
     return asked;
   }
-  // How survivors are placed: "absolute" (keys stay rotated at their original position) is the only way so far.
-  virtual std::string_view positions() const { return "absolute"; }
+  // How survivors are placed: keys stay rotated at their original position, or they are turned to the index of the slot
+  // that they move to. The latter needs one kept set for all heads: scope kSequence alone.
+  virtual std::string_view positions() const { return kAbsolutePositions; }
 
   // Writes a score for every slot of the head: scores [length]; the highest survive. Never NaN.
   // Protected slots (sinks, recent) are scored too and ignored.

@@ -16,6 +16,7 @@ struct Entry {
 constexpr Entry kPolicies[] = {
     {"full", MakeFullPolicy},
     {"streaming-llm", MakeStreamingLlmPolicy},
+    {"streaming-llm-compacted", MakeStreamingLlmCompactedPolicy},
     {"random", MakeRandomPolicy},
     {"h2o", MakeH2oPolicy},
     {"snapkv", MakeSnapKvPolicy},
@@ -28,6 +29,8 @@ constexpr Entry kPolicies[] = {
     {"pyramidkv-prefill", MakePyramidKvPrefillPolicy},
     {"ada-snapkv", MakeAdaSnapKvPolicy},
     {"ada-snapkv-prefill", MakeAdaSnapKvPrefillPolicy},
+    {"expected-attention", MakeExpectedAttentionPolicy},
+    {"expected-attention-prefill", MakeExpectedAttentionPrefillPolicy},
     {"golden", MakeGoldenPolicy},
 };
 

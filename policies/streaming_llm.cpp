@@ -1,8 +1,8 @@
 // Attention sinks beside the newest tokens: Xiao et al., "Efficient Streaming Language Models with Attention Sinks"
 // (arXiv 2309.17453). Which tokens stay is the paper's choice; their positions are not: the paper counts positions
 // inside the cache, so that kept keys move up as others go, while here keys stay rotated at their absolute position, as
-// for every policy (survivors are never re-rotated). Docs and results therefore say "streaming-llm, positions
-// absolute"; the paper's own form would be another policy with another name.
+// for every policy but one (survivors are not re-rotated). Docs and results therefore say "streaming-llm, positions
+// absolute"; the paper's own form is streaming-llm-compacted.
 #include "base/check.h"
 #include "policies/builtin_policies.h"
 

@@ -124,7 +124,8 @@ TEST_F(SnapshotExactness, TextsGoOnFromAnyTokenOfAnInterval) {
     const char* policy;  // null: the request's own
   };
   // Without observations; attention of a window, and from the start; queries of a window.
-  for (const Case& c : {Case{0, nullptr}, Case{3, nullptr}, Case{4, nullptr}, Case{3, "r-kv"}}) {
+  for (const Case& c :
+       {Case{0, nullptr}, Case{3, nullptr}, Case{4, nullptr}, Case{3, "r-kv"}, Case{3, "expected-attention"}}) {
     Request request = MixedRequest(c.index, model_.config.vocab_size, kMaxTokens);
     request.id = 0;
     if (c.policy != nullptr) {
@@ -160,11 +161,13 @@ TEST_F(SnapshotExactness, TheGuardBackendSavesAndLoadsTheSame) {
 }
 
 TEST_F(SnapshotExactness, PinnedSlotsComeAlong) {
-  for (const char* policy : {"random", "snapkv", "h2o", "r-kv"}) {
+  for (const char* policy : {"random", "snapkv", "h2o", "r-kv", "expected-attention"}) {
     Request request = MixedRequest(3, model_.config.vocab_size, kMaxTokens);
     request.id = 0;
     request.eviction.policy = policy;
-    if (request.eviction.policy == "r-kv") request.eviction.scope = EvictionScope::kHead;
+    if (!MakePolicy(policy).value()->SupportsScope(*request.eviction.scope)) {
+      request.eviction.scope = EvictionScope::kHead;
+    }
     PinnedBlock block{.after_tokens = 60, .num_slots = 5, .keys = {}, .values = {}};
     const int64_t floats =
         model_.config.num_layers * model_.config.num_kv_heads * block.num_slots * model_.config.head_dim;
@@ -193,7 +196,8 @@ TEST_F(SnapshotExactness, AHeadWithALargerShareOfTheBudgetKeepsIt) {
 // More text after the answer: the cache is that of one prompt with all of it.
 TEST_F(SnapshotExactness, AppendedTextIsReadAsIfItHadBeenThereFromTheStart) {
   const std::vector<int32_t> more = RandomTokens(77, 29, model_.config.vocab_size);
-  for (const char* policy : {"streaming-llm", "random", "full", "snapkv", "h2o", "keydiff", "r-kv"}) {
+  for (const char* policy : {"streaming-llm", "streaming-llm-compacted", "random", "full", "snapkv", "h2o", "keydiff",
+                             "r-kv", "expected-attention"}) {
     Request request = MixedRequest(3, model_.config.vocab_size, kDone);
     request.id = 0;
     request.eviction.policy = policy;

@@ -179,7 +179,7 @@ TEST_P(PolicyContract, DeliberateTiesEndAlikeOnAnyRankCountAndGoToTheHigherPosit
   spec.weights = spec.embeddings = DType::kF32;
   spec.key_gain = 0;
   const TinyModel model(spec);
-  const std::set<std::string> all_tie = {"keydiff", "knorm", "tova", "streaming-llm"};
+  const std::set<std::string> all_tie = {"keydiff", "knorm", "tova", "streaming-llm", "streaming-llm-compacted"};
   for (EvictionScope scope : Scopes()) {
     const Request request = Ask(scope);
     const EvictionSettings& settings = request.eviction;
@@ -205,7 +205,7 @@ TEST_P(PolicyContract, AContextWithinTheBudgetHasTheBitsOfTheFullCache) {
   const TinyModel model({.num_query_heads = 6, .num_kv_heads = 3, .ffn_size = 384});
   for (int64_t prompt_tokens : {1, 2, 20}) {
     // The last token is not fed back: 24 are seen.
-    Request request = Ask(EvictionScope::kHead, prompt_tokens, 24 + 1 - prompt_tokens);
+    Request request = Ask(Scopes().front(), prompt_tokens, 24 + 1 - prompt_tokens);
     const Completion completion = Run(model, 2, {request}, {.max_num_batched_tokens = 5}).completions.at(0);
     EXPECT_EQ(completion.kv.evicted_entries, 0);
     request.eviction = {};

@@ -2,6 +2,7 @@
 // and rank counts, of the window alone, and only for texts whose policy asks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "tests/e2e/requests.h"
@@ -96,6 +97,34 @@ TEST_F(QueryCapture, ChunksBatchesAndRanksHoldTheSameBits) {
   EXPECT_NE(first, one.at({before, 0, 1}).of_head);
   const size_t row = size_t(2 * model_.config.head_dim);
   EXPECT_FALSE(std::equal(first.begin(), first.begin() + int64_t(row), first.begin() + int64_t(row)));
+}
+
+// A window that spans evictions holds its newest tokens whatever lies between them.
+TEST_F(QueryCapture, AWindowOverEvictionsHoldsTheNewestTokensInAnyChunks) {
+  constexpr int64_t kLongWindow = 256, kLongPrompt = 330;
+  Request request = Ask();
+  request.prompt = RandomTokens(11, kLongPrompt, 250);
+  request.max_tokens = 1;
+  request.eviction =
+      ResolveEviction({.policy = "expected-attention", .budget = kBudget, .interval = kInterval, .recent_tokens = 3},
+                      {.prompt_tokens = kLongPrompt})
+          .value();
+  const Seen one = Run(1, {request}, 1);
+  std::vector<float> all;  // queries of layer 1, head 2
+  const int64_t floats = 2 * model_.config.head_dim;
+  int64_t trimmed = 0;
+  for (const auto& [key, held] : one) {
+    const auto& [tokens, layer, head] = key;
+    const bool is_first = tokens < kBudget + kInterval;
+    const int64_t to_next = is_first ? kBudget + kInterval - tokens : kInterval - (tokens - kBudget) % kInterval;
+    ASSERT_EQ(held.rows, std::clamp<int64_t>(kLongWindow - to_next, 0, tokens)) << tokens << " tokens";
+    if (layer != 1 || head != 2) continue;
+    all.insert(all.end(), held.of_head.end() - floats, held.of_head.end());
+    ASSERT_TRUE(std::equal(held.of_head.begin(), held.of_head.end(), all.end() - held.rows * floats));
+    trimmed += held.rows < tokens;
+  }
+  EXPECT_GT(trimmed, 50);
+  for (const auto& [key, held] : Run(3, {request}, 47)) ASSERT_EQ(held, one.at(key)) << std::get<0>(key) << " tokens";
 }
 
 }  // namespace

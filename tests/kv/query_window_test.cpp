@@ -70,6 +70,20 @@ TEST(QueryWindow, RollbackDropsTheTokensThatAreTakenBackAndNoOthers) {
   EXPECT_EQ(window.num_rows(), 1);
 }
 
+TEST(QueryWindow, KeepNewestDropsTheOlderRowsOfEveryHeadAndTheNextFollow) {
+  QueryWindow window = Filled();
+  window.KeepNewest(5);  // more than there are
+  EXPECT_EQ(window.num_rows(), 3);
+  window.KeepNewest(2);
+  EXPECT_EQ(window.num_rows(), 2);
+  EXPECT_THAT(window.head(1, 2), ElementsAre(21120, 21121, 22120, 22121));
+  window.Append(24, 1, Rows(23, 24));
+  EXPECT_THAT(window.head(0, 0), ElementsAre(21000, 21001, 22000, 22001, 23000, 23001));
+  window.KeepNewest(0);
+  EXPECT_EQ(window.num_rows(), 0);
+  window.Append(30, 1, Rows(29, 30));
+}
+
 TEST(QueryWindow, ClearForgetsThemAndTheNextWindowMayBeginAnywhere) {
   QueryWindow window = Filled();
   window.Clear();
@@ -102,11 +116,42 @@ TEST(SequenceCacheQueries, GoWithTheCacheAndWithTheTokens) {
   EXPECT_THAT(moved.queries().head(1, 0), ElementsAre(18100, 18101, 19100, 19101));
   moved.Rollback(1);
   EXPECT_THAT(moved.queries().head(1, 0), ElementsAre(18100, 18101));
-  moved.ClearQueries();
+  moved.KeepQueries(0);
   EXPECT_EQ(moved.queries().num_rows(), 0);
   moved.AppendQueries(1, Rows(18, 19));
   moved.Release();
   EXPECT_EQ(moved.queries().num_rows(), 0);
+}
+
+TEST(SequenceCacheQueries, TheirPositionsLeaveOutPinnedSlots) {
+  const auto backend = MakeReferenceBackend(ReferenceArithmetic::kQuantised);
+  const auto pool = MakePool(*backend, 40, {.head_dim = 16});
+  SequenceCache cache(*pool, kLayers, kHeads, 0);
+  const std::vector<float> block(kLayers * kHeads * 2 * 16);
+  ReserveAndAppend(cache, 5);
+  ASSERT_TRUE(cache.Reserve(2).ok());
+  cache.AppendPinned(2, block, block);
+  ReserveAndAppend(cache, 3);
+  EXPECT_THAT(cache.QueryPositions(), IsEmpty());
+  cache.AppendQueries(5, Rows(3, 8));
+  EXPECT_THAT(cache.QueryPositions(), ElementsAre(3, 4, 7, 8, 9));
+  ASSERT_TRUE(cache.Reserve(2).ok());
+  cache.AppendPinned(2, block, block);
+  EXPECT_THAT(cache.QueryPositions(), ElementsAre(3, 4, 7, 8, 9));
+  cache.KeepQueries(2);
+  EXPECT_THAT(cache.QueryPositions(), ElementsAre(8, 9));
+}
+
+TEST(SequenceCacheQueriesDeathTest, SumsCannotBeTakenBack) {
+  FakeBackend backend;
+  const auto pool = MakePool(backend, 40, {.head_dim = 16});
+  SequenceCache cache(*pool, kLayers, kHeads, 0);
+  ReserveAndAppend(cache, 4);
+  const std::vector<int64_t> positions = {3};
+  cache.AddQueries(positions, std::vector<double>(8, 0.5), std::vector<float>(kLayers * kHeads * 16));
+  EXPECT_DEATH(cache.Rollback(1), "check failed");
+  cache.ClearQuerySums();
+  cache.Rollback(1);
 }
 
 }  // namespace

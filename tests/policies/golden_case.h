@@ -21,6 +21,7 @@ class GoldenCase {
       : json_(nlohmann::json::parse(ReadGolden(name + ".json"))), bytes_(ReadGolden(name + ".bin")) {}
 
   int64_t Size(const std::string& name) const { return json_.at("case").at(name).get<int64_t>(); }
+  double Number(const std::string& name) const { return json_.at("case").at(name).get<double>(); }
   int64_t group() const { return Size("query_heads") / Size("kv_heads"); }
   const nlohmann::json& results() const { return json_.at("results"); }
   const nlohmann::json& Result(const std::string& policy, const std::string& form) const {

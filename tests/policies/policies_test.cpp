@@ -68,15 +68,15 @@ std::span<const float> WindowQueries() {
   return kQueries;
 }
 
-// Queries of an observation window of 8 tokens, 3 heads to a group.
-constexpr int64_t kGroup = 3;
-std::span<const float> WindowQueries() {
-  static const std::vector<float> kQueries = [] {
-    std::vector<float> queries;
-    for (uint32_t i = 0; i < 8 * kGroup * kHeadDim; ++i) queries.push_back(float(Philox(5, {i, 0, 0, 0})[0] % 9) / 8);
-    return queries;
-  }();
-  return kQueries;
+std::span<const int64_t> WindowPositions() {
+  static const std::vector<int64_t> kPositions = {92, 93, 94, 95, 96, 97, 98, 99};
+  return kPositions;
+}
+
+// Values and rotary frequencies need to tell nothing apart here.
+std::span<const double> Frequencies() {
+  static const std::vector<double> kFrequencies = {1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003};
+  return kFrequencies;
 }
 
 HeadView ViewOf(const std::vector<int32_t>& positions) {
@@ -87,7 +87,10 @@ HeadView ViewOf(const std::vector<int32_t>& positions) {
           .keys = KeysOf(positions.size()),
           .head_dim = kHeadDim,
           .queries = WindowQueries(),
+          .query_positions = WindowPositions(),
           .group = kGroup,
+          .values = KeysOf(positions.size()),
+          .rotary_frequencies = Frequencies(),
           .future = FutureOf(positions.size()),
           .window_begin = RecentBegin(positions, {.recent_tokens = 8, .pinned_positions = {}}),
           .recent_begin = RecentBegin(positions, kProtection),
@@ -201,7 +204,7 @@ TEST(PolicyRegistry, MakesEveryPolicyUnderItsOwnName) {
   for (const std::string& name : PolicyNames()) {
     const auto policy = MakePolicy(name).value();
     EXPECT_EQ(policy->name(), name);
-    EXPECT_EQ(policy->positions(), "absolute");
+    EXPECT_EQ(policy->positions(), name == "streaming-llm-compacted" ? "compacted" : "absolute");
     EXPECT_TRUE(policy->SupportsScope(policy->scope()));
     EXPECT_EQ(policy->evicts(), name != "full");
   }
@@ -212,8 +215,8 @@ TEST(PolicyRegistry, RefusesUnknownNamesAndListsTheKnownOnes) {
     const auto policy = MakePolicy(name);
     ASSERT_FALSE(policy.ok());
     EXPECT_EQ(policy.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(policy.status().message(),
-                AllOf(HasSubstr("full, streaming-llm, random"), HasSubstr("\"" + name + "\"")));
+    EXPECT_THAT(policy.status().message(), AllOf(HasSubstr("full, streaming-llm, streaming-llm-compacted, random"),
+                                                 HasSubstr("\"" + name + "\"")));
   }
 }
 

@@ -11,6 +11,8 @@
 #include "engine/evictor.h"
 #include "engine/future_attention.h"
 #include "kv/kv_batch.h"
+#include "model/rotary.h"
+#include "policies/expected_attention.h"
 #include "tests/compute/device_tensors.h"
 #include "tests/policies/golden_case.h"
 
@@ -40,6 +42,9 @@ constexpr GoldenPolicy kPolicies[] = {
     {"snapkv-prefill", "snapkv-prefill", "prefill"},
     {"pyramidkv-prefill", "pyramidkv", "prefill"},
     {"ada-snapkv-prefill", "ada-kv-snapkv", "prefill"},
+    {"expected-attention", "expected-attention", "periodic"},
+    {"expected-attention-prefill", "expected-attention", "prefill"},
+    {"expected-attention-prefill", "ada-kv-expected-attention", "prefill"},
 };
 
 // Our score of a slot is this many times the oracle's: masses are counted in steps of 2^-30, and sums stand for means.
@@ -48,8 +53,18 @@ double ScoreFactor(const GoldenCase& golden, const std::string& policy) {
   if (policy == "tova") return kMassSteps * double(golden.Size("query_heads"));
   const double pooled = kMassSteps * 5 * double(golden.Size("window"));
   if (policy == "snapkv") return pooled;
+  if (policy.starts_with("expected-attention")) return 1;
   if (policy.ends_with("-prefill")) return pooled * double(golden.group());
   return 1;
+}
+
+// The policy with the settings that the oracle's result has.
+std::unique_ptr<EvictionPolicy> PolicyOf(const std::string& policy, const nlohmann::json& result) {
+  if (!policy.starts_with("expected-attention")) return MakePolicy(policy).value();
+  ExpectedAttentionSettings settings{.timing = MakePolicy(policy).value()->timing()};
+  settings.epsilon = result.at("epsilon").get<double>();
+  settings.window_tokens = result.value("query_window", int64_t(0));
+  return MakeExpectedAttention(settings);
 }
 
 struct Setting {
@@ -80,6 +95,7 @@ class Recorder : public EvictionPolicy {
       : policy_(std::move(policy)), kv_heads_(kv_heads), evicted_(evicted), mutex_(mutex) {}
 
   std::string_view name() const override { return policy_->name(); }
+  EvictionTiming timing() const override { return policy_->timing(); }
   BudgetAllocation allocation() const override { return policy_->allocation(); }
   double FloorShare() const override { return policy_->FloorShare(); }
   bool HasLayerBudgets() const override { return policy_->HasLayerBudgets(); }
@@ -108,6 +124,23 @@ std::unique_ptr<Backend> MakeBackend(const std::string& name) {
   return MakeCpuBackend(2).value();
 }
 
+// q_unrotated [layers][query heads][tokens][head_dim], rotated in float.
+std::vector<float> TurnedQueries(const GoldenCase& golden) {
+  std::vector<float> queries = golden.Floats("q_unrotated");
+  const int64_t dim = golden.Size("head_dim"), tokens = golden.Size("tokens");
+  RotaryTable rotary(golden.Number("rope_theta"), dim);
+  for (int64_t row = 0; row < int64_t(queries.size()) / dim; ++row) {
+    const auto cos_sin = rotary.CosSin(row % tokens);
+    float* q = queries.data() + row * dim;
+    for (int64_t i = 0; i < dim / 2; ++i) {
+      const float a = q[i], b = q[i + dim / 2], c = cos_sin[size_t(i)], s = cos_sin[size_t(i + dim / 2)];
+      q[i] = a * c - b * s;
+      q[i + dim / 2] = b * c + a * s;
+    }
+  }
+  return queries;
+}
+
 // The golden text on one rank, which holds the KV heads `heads`: reads tokens and evicts.
 class GoldenText {
  public:
@@ -120,14 +153,18 @@ class GoldenText {
                   .value()),
         cache_(*pool_, golden.Size("layers"), heads.size(), heads.begin),
         q_(golden.Floats("q")),
+        turned_q_(TurnedQueries(golden)),
         k_(golden.Floats("k")),
         v_(golden.Floats("v")) {}
 
   SequenceCache& cache() { return cache_; }
 
+  std::span<const double> rotary_frequencies() const { return rotary_.frequencies(); }
+
   // The next tokens; the attention of those from first_observed on is observed, the queries of those from first_query
-  // on are kept.
-  void Read(int64_t num_tokens, int64_t first_observed, int64_t first_query) {
+  // on are kept, or added to the sums. The latter are those that were rounded once, before they were rotated: what the
+  // oracle takes statistics of.
+  void Read(int64_t num_tokens, int64_t first_observed, int64_t first_query, const Observations& observations = {}) {
     const int64_t first = cache_.tokens_seen();
     ASSERT_TRUE(cache_.Reserve(num_tokens).ok());
     cache_.Append(num_tokens);
@@ -140,7 +177,7 @@ class GoldenText {
     for (int64_t layer = 0; layer < cache_.num_layers(); ++layer) {
       WriteKeysAndValues(layer, first, num_tokens);
       DeviceTensors tensors(*backend_);
-      const Tensor q = tensors.Floats({num_tokens, query_heads, dim}, Queries(layer, first, num_tokens));
+      const Tensor q = tensors.Floats({num_tokens, query_heads, dim}, Queries(q_, layer, first, num_tokens));
       backend_->Attention({.q = q,
                            .out = tensors.Empty(DType::kF32, {num_tokens, query_heads, dim}),
                            .page_table = batch.page_table(layer),
@@ -155,10 +192,14 @@ class GoldenText {
     if (num_kept <= 0) return;
     std::vector<float> kept;
     for (int64_t layer = 0; layer < cache_.num_layers(); ++layer) {
-      const std::vector<float> queries = Queries(layer, first_kept, num_kept);
+      const bool is_turned = observations.window_spans_evictions || observations.query_moments;
+      const std::vector<float> queries = Queries(is_turned ? turned_q_ : q_, layer, first_kept, num_kept);
       kept.insert(kept.end(), queries.begin(), queries.end());
     }
-    cache_.AppendQueries(num_kept, kept);
+    if (!observations.query_moments) return cache_.AppendQueries(num_kept, kept);
+    std::vector<int64_t> positions(static_cast<size_t>(num_kept));
+    std::iota(positions.begin(), positions.end(), first_kept);
+    cache_.AddQueries(positions, rotary_.frequencies(), kept);
   }
 
  private:
@@ -183,12 +224,12 @@ class GoldenText {
   }
 
   // [num_tokens][query heads of this rank][head_dim], scaled.
-  std::vector<float> Queries(int64_t layer, int64_t first, int64_t num_tokens) const {
+  std::vector<float> Queries(const std::vector<float>& from, int64_t layer, int64_t first, int64_t num_tokens) const {
     const int64_t dim = golden_.Size("head_dim"), query_heads = heads_.size() * golden_.group();
     std::vector<float> queries(size_t(num_tokens * query_heads * dim));
     for (int64_t head = 0; head < query_heads; ++head) {
       const auto rows =
-          Rows(q_, layer, golden_.Size("query_heads"), heads_.begin * golden_.group() + head, first, num_tokens);
+          Rows(from, layer, golden_.Size("query_heads"), heads_.begin * golden_.group() + head, first, num_tokens);
       for (int64_t i = 0; i < int64_t(rows.size()); ++i) {
         queries[size_t(((i / dim) * query_heads + head) * dim + i % dim)] = rows[size_t(i)] / std::sqrt(float(dim));
       }
@@ -201,12 +242,14 @@ class GoldenText {
   const std::unique_ptr<Backend> backend_;
   const std::unique_ptr<PagePool> pool_;
   SequenceCache cache_;
-  const std::vector<float> q_, k_, v_;
+  const RotaryTable rotary_{golden_.Number("rope_theta"), golden_.Size("head_dim")};
+  const std::vector<float> q_, turned_q_, k_, v_;
 };
 
 // What the user would have asked for.
 Request RequestOf(const GoldenCase& golden, const std::string& policy, const nlohmann::json& result) {
   EvictionSettings asked{.policy = policy};
+  if (result.contains("alpha")) asked.allocation = BudgetAllocation::kLayer;
   asked.budget = result.at("budget").get<int64_t>();
   asked.interval = result.value("interval", int64_t(128));
   asked.sink_tokens = result.at("sinks").get<int64_t>();
@@ -260,14 +303,18 @@ void RunRank(const GoldenCase& golden, const Setting& setting, const Request& re
   for (size_t done = 0; done < evicted->kept.size(); ++done, due += eviction.interval) {
     const int64_t first_observed = observations.mass == ObservedMass::kWindow ? due - window : 0;
     for (int64_t chunk = 1; cache.tokens_seen() < due; chunk = chunk % 9 + 1) {
-      text.Read(std::min(chunk, due - cache.tokens_seen()), first_observed,
-                observations.queries ? due - window : golden.Size("tokens"));
+      const int64_t first_query = observations.queries         ? due - window
+                                  : observations.query_moments ? observations.moments_begin
+                                                               : golden.Size("tokens");
+      text.Read(std::min(chunk, due - cache.tokens_seen()), first_observed, first_query, observations);
     }
     const DueEviction one{.policy = &policy,
                           .request = &request,
                           .cache = &cache,
                           .num_kv_heads = kv_heads,
-                          .future = future ? future->MostAfter(cache) : SlotScores()};
+                          .future = future ? future->MostAfter(cache) : SlotScores(),
+                          .rotary_frequencies = text.rotary_frequencies(),
+                          .queries_kept = std::max<int64_t>(0, window - eviction.interval)};
     EvictToBudget(communicator, {&one, 1});
     const std::lock_guard lock(*mutex);
     for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
@@ -289,7 +336,7 @@ class PolicyGolden : public testing::TestWithParam<Setting> {
     std::mutex mutex;  // guards evicted
     evicted.scores.assign(expected.size(), std::vector<std::vector<float>>(expected[0].size()));
     evicted.kept.assign(expected.size(), std::vector<std::vector<int32_t>>(expected[0].size()));
-    const Recorder recorder(MakePolicy(ours.policy).value(), golden_.Size("kv_heads"), &evicted, &mutex);
+    const Recorder recorder(PolicyOf(ours.policy, result), golden_.Size("kv_heads"), &evicted, &mutex);
     RunThreadRanks(GetParam().num_ranks, [&](Communicator& communicator) {
       RunRank(golden_, GetParam(), request, recorder, communicator, &evicted, &mutex);
     });
