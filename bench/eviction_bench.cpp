@@ -15,8 +15,8 @@
 #include "dist/communicator.h"
 #include "engine/evictor.h"
 #include "kv/page_pool.h"
-#include "policies/key_redundancy.h"
 #include "model/rotary.h"
+#include "policies/key_redundancy.h"
 
 namespace winnow::bench {
 namespace {

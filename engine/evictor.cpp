@@ -176,8 +176,8 @@ class Eviction {
   const Protection protection_;
   const int64_t num_protected_;  // of every head: protected slots are never evicted, so all heads hold the same
   const std::vector<int64_t> query_positions_;
-  const int64_t slots_;          // of a head if all budgets were equal
-  HeadMasses masses_;            // empty if the policy observes no mass
+  const int64_t slots_;  // of a head if all budgets were equal
+  HeadMasses masses_;    // empty if the policy observes no mass
 };
 
 // Adds the shared masses of all evictions over the ranks, in one collective.
