@@ -60,7 +60,7 @@ class EvalCase(CliCase):
     @staticmethod
     def rows_text(run):
         """The rows as they were printed: not one digit may differ."""
-        begin, end = run.output.index('"rows":'), run.output.index(',"refused":')
+        begin, end = run.output.index('"rows":['), run.output.index(',"refused":')
         rows = json.loads(run.output[begin + len('"rows":'):end])
         peaks = [row.pop("peak_bytes_per_rank") for row in rows]
         text = run.output[begin:end]
@@ -114,7 +114,7 @@ class Rows(EvalCase):
         self.assertRegex(texts["hash"], "^[0-9a-f]{16}$")
         self.assertEqual(result["format"], {"name": "winnow-result", "version": 1, "rows": "loss"})
         self.assertEqual(result["command"][1:4], ["eval", "loss", "--model"])
-        self.assertEqual(result["model"]["name"], "tiny")
+        self.assertEqual(result["model"]["name"], "tiny random model")
         self.assertEqual((result["environment"]["ranks"], result["environment"]["hosts"]), (1, 1))
         self.assertGreater(result["timing"]["tokens_per_second"], 0)
 
@@ -164,7 +164,7 @@ class AfterThePrompt(EvalCase):
         self.refuse(["prose-0 saw no eviction", "not longer than the budget"], policies="snapkv-prefill")
 
     def test_a_prompt_leaves_some_text(self):
-        self.refuse(["--prompt-tokens 4000", "prose-0", "240"], "--prompt-tokens", 4000)
+        self.refuse(["--prompt-tokens 4000", "prose-0", "215 tokens"], "--prompt-tokens", 4000)
         self.refuse(["--prompt-tokens: expected 1 or more, found 0"], "--prompt-tokens", 0)
 
 
