@@ -1,5 +1,7 @@
 #include "model/tokenizer.h"
 
+#include <algorithm>
+
 #include "model/utf8.h"
 
 namespace winnow {
@@ -20,7 +22,7 @@ Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, const Enco
     return ids;
   }
   size_t done = 0;
-  while (const std::optional<SpecialMatch> match = FindNextSpecial(text, done)) {
+  while (const std::optional<SpecialMatch> match = FindNextSpecial(text, done, options.plain)) {
     WINNOW_RETURN_IF_ERROR(EncodeText(text.substr(done, match->begin - done), &ids));
     ids.push_back(match->id);
     done = match->begin + match->num_bytes;
@@ -29,10 +31,20 @@ Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, const Enco
   return ids;
 }
 
-std::optional<Tokenizer::SpecialMatch> Tokenizer::FindNextSpecial(std::string_view text, size_t begin) const {
+std::optional<Tokenizer::SpecialMatch> Tokenizer::FindNextSpecial(std::string_view text, size_t begin,
+                                                                  std::span<const TextSpan> plain) const {
+  // The first plain span that ends after `begin`.
+  auto span = std::upper_bound(plain.begin(), plain.end(), begin,
+                               [](size_t offset, const TextSpan& other) { return offset < other.end; });
   for (; begin < text.size(); ++begin) {
+    if (span != plain.end() && begin >= span->begin) {
+      begin = span->end;
+      ++span;
+      if (begin >= text.size()) break;
+    }
     for (const int32_t id : specials_by_first_byte_[uint8_t(text[begin])]) {
       const std::string_view token = TokenBytes(id);
+      if (span != plain.end() && begin + token.size() > span->begin) continue;
       if (text.substr(begin, token.size()) == token) return SpecialMatch{begin, token.size(), id};
     }
   }

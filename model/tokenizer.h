@@ -16,6 +16,7 @@
 #include "model/gguf.h"
 #include "model/pre_tokenizer.h"
 #include "model/special_tokens.h"
+#include "model/text_span.h"
 
 namespace winnow {
 
@@ -23,6 +24,8 @@ struct EncodeOptions {
   // Recognise the text of control and user-defined tokens such as <|im_start|>. Off: they are text like any other, so
   // that a user's prompt cannot forge them.
   bool parse_special = false;
+  // With parse_special: the bytes in which, or across whose borders, no such text counts. Ascending, not touching.
+  std::span<const TextSpan> plain = {};
   // Put the begin-of-text token in front. Not set: as the model file says.
   std::optional<bool> add_bos = std::nullopt;
 };
@@ -63,8 +66,9 @@ class Tokenizer {
     size_t begin, num_bytes;
     int32_t id;
   };
-  // The leftmost special token at or after `begin`, the longest one where several start there.
-  std::optional<SpecialMatch> FindNextSpecial(std::string_view text, size_t begin) const;
+  // The leftmost special token at or after `begin` outside of `plain`, the longest one where several start there.
+  std::optional<SpecialMatch> FindNextSpecial(std::string_view text, size_t begin,
+                                              std::span<const TextSpan> plain) const;
   Status EncodeText(std::string_view text, std::vector<int32_t>* ids) const;
   void EncodePiece(std::string_view piece, std::vector<int32_t>* symbols, std::vector<int32_t>* ids) const;
 

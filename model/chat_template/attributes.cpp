@@ -25,8 +25,9 @@ Value LoopAttribute(const Value& object, std::string_view name) {
   if (name == "first") return Value(loop.index0 == 0);
   if (name == "last") return Value(loop.index0 + 1 == length);
   if (name == "length") return Value(length);
-  if (name == "depth") return Value(int64_t(loop.depth0 + 1));
-  if (name == "depth0") return Value(int64_t(loop.depth0));
+  // Loops within loops count only where they are recursive.
+  if (name == "depth") return Value(int64_t(1));
+  if (name == "depth0") return Value(int64_t(0));
   if (name == "previtem")
     return loop.index0 > 0 ? items[size_t(loop.index0 - 1)] : Value(Undefined{"there is no previous item"});
   if (name == "nextitem")

@@ -176,11 +176,8 @@ Result<Value> Evaluator::CallMacro(const Macro& macro, const Arguments& argument
     WINNOW_ASSIGN_OR_RETURN(Value value, MakeDict(std::move(extra_named)));
     scope->Set("kwargs", std::move(value));
   }
-  const int loop_depth = std::exchange(loop_depth_, 0);
   MarkedText text;
-  const auto flow = Execute(statement.body, scope, &text);
-  loop_depth_ = loop_depth;
-  if (!flow.ok()) return flow.status();
+  WINNOW_RETURN_IF_ERROR(Execute(statement.body, scope, &text).status());
   return Value(std::move(text));
 }
 

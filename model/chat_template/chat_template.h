@@ -6,6 +6,7 @@
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ struct Statement;
 
 // The special tokens by their text, as templates name them: {{ bos_token }}. Left undefined where there is none.
 struct TemplateTokens {
-  std::optional<std::string> bos_token, eos_token, pad_token, unk_token;
+  std::optional<std::string> bos_token = std::nullopt, eos_token = std::nullopt, pad_token = std::nullopt,
+                             unk_token = std::nullopt;
 };
 
 struct ChatInput {

@@ -172,18 +172,14 @@ Result<Evaluator::Flow> Evaluator::ExecuteFor(const Statement& statement, const 
   if (items.empty()) return Execute(statement.otherwise, NewScope(scope), out);
   WINNOW_ASSIGN_OR_RETURN(const Value list, MakeList(std::move(items)));
   const ListPtr pointer = *list.list_pointer();
-  const int depth0 = loop_depth_;
   for (size_t i = 0; i < pointer->items.size(); ++i) {
     line_ = statement.line;
     WINNOW_RETURN_IF_ERROR(Spend(1));
     const ScopePtr inner = NewScope(scope);
-    inner->Set("loop", Value(std::make_shared<const Loop>(Loop{pointer, int64_t(i), depth0})));
+    inner->Set("loop", Value(std::make_shared<const Loop>(Loop{pointer, int64_t(i)})));
     WINNOW_RETURN_IF_ERROR(Assign(statement.target, pointer->items[i], inner.get()));
-    ++loop_depth_;
-    const auto flow = Execute(statement.body, inner, out);
-    --loop_depth_;
-    if (!flow.ok()) return flow.status();
-    if (*flow == Flow::kBreak) break;
+    WINNOW_ASSIGN_OR_RETURN(const Flow flow, Execute(statement.body, inner, out));
+    if (flow == Flow::kBreak) break;
   }
   return Flow::kNext;
 }

@@ -94,7 +94,6 @@ class Evaluator {
   const TemplateLimits limits_;
   const std::tm now_;
   int depth_ = 0;
-  int loop_depth_ = 0;
   int line_ = 1;  // of what is being evaluated
   int64_t steps_ = 0, work_bytes_ = 0;
   std::vector<std::unique_ptr<Namespace>> namespaces_;

@@ -125,12 +125,13 @@ Result<Value> Int(const Value& value, const Arguments& arguments) {
   if (bound[1]) {
     WINNOW_ASSIGN_OR_RETURN(base, IntegerOf(*bound[1], "int: base"));
   }
-  if (base < 2 || base > 36) return InvalidArgument("int: expected a base of 2 to 36");
+  if (base == 0) return InvalidArgument("int: expected a base of 2 to 36");
   if (const auto integer = ToInteger(value)) return Value(*integer);
   std::optional<double> number;
   if (value.number()) number = *value.number();
   if (value.text()) {
-    if (const auto integer = ReadInteger(value.view(), int(base))) return Value(*integer);
+    const bool is_base = base >= 2 && base <= 36;
+    if (const auto integer = is_base ? ReadInteger(value.view(), int(base)) : std::nullopt) return Value(*integer);
     number = ReadFloat(value.view());
   }
   const auto truncated = number ? Truncate(*number) : std::nullopt;

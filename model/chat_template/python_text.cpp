@@ -76,7 +76,7 @@ Result<std::vector<MarkedText>> SplitAtSpaceFromRight(const MarkedText& text, in
     if (at == 0) break;
     WINNOW_RETURN_IF_ERROR(CheckParts(parts.size()));
     if (max_splits >= 0 && int64_t(parts.size()) == max_splits) {
-      parts.push_back(Strip(text.Part(0, at), std::nullopt, {.right = false}));
+      parts.push_back(text.Part(0, at));
       break;
     }
     const size_t end = at;

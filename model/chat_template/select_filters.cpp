@@ -12,6 +12,11 @@ Arguments Rest(const Arguments& arguments, size_t begin) {
   return {{arguments.positional.begin() + ptrdiff_t(begin), arguments.positional.end()}, arguments.keywords};
 }
 
+// The items to go through: none where the value is empty, zero or none, which Jinja does not look at.
+Result<std::vector<Value>> ItemsOrNone(const Value& value) {
+  return Truth(value) ? Items(value) : std::vector<Value>();
+}
+
 // The items with `attribute` of each, or a default where that is undefined.
 Result<Value> MapAttribute(const std::vector<Value>& items, const Arguments& arguments) {
   WINNOW_ASSIGN_OR_RETURN(const auto bound, arguments.Bind("map", {"attribute", "default"}, 1));
@@ -25,7 +30,7 @@ Result<Value> MapAttribute(const std::vector<Value>& items, const Arguments& arg
 }
 
 Result<Value> MapFilter(const Value& value, const Arguments& arguments) {
-  WINNOW_ASSIGN_OR_RETURN(const std::vector<Value> items, Items(value));
+  WINNOW_ASSIGN_OR_RETURN(const std::vector<Value> items, ItemsOrNone(value));
   if (arguments.positional.empty()) return MapAttribute(items, arguments);
   const Value& name = arguments.positional[0];
   if (!name.text() || !IsFilter(name.view())) return InvalidArgument("map: expected the name of a filter");
@@ -46,7 +51,7 @@ Result<Value> Select(const Value& value, const Arguments& arguments) {
   const Value name = has_test ? arguments.positional[test_at] : Value();
   if (has_test && (!name.text() || !IsTest(name.view()))) return InvalidArgument("select: expected the name of a test");
   const Arguments rest = Rest(arguments, test_at + has_test);
-  WINNOW_ASSIGN_OR_RETURN(const std::vector<Value> items, Items(value));
+  WINNOW_ASSIGN_OR_RETURN(const std::vector<Value> items, ItemsOrNone(value));
   std::vector<Value> selected;
   for (const Value& item : items) {
     Value tested = item;

@@ -50,6 +50,7 @@ bool IsSequence(const Value& value) {
 }
 
 bool IsSame(const Value& a, const Value& b) {
+  if (a.integer() || b.integer()) return a.integer() && b.integer() && Equal(a, b);
   if (a.is_none() || a.is_bool() || a.name_space())
     return a.is_none() == b.is_none() && a.is_bool() == b.is_bool() && Equal(a, b);
   return (a.list() && a.list() == b.list()) || (a.dict() && a.dict() == b.dict()) || (a.text() && a.text() == b.text());

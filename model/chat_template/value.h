@@ -74,7 +74,6 @@ enum class Function { kRange, kNamespace, kDict, kRaiseException, kStrftimeNow }
 struct Loop {
   std::shared_ptr<const List> items;
   int64_t index0 = 0;
-  int depth0 = 0;
 };
 
 struct Method;  // a value's method that has not been called, such as message.get

@@ -1,0 +1,100 @@
+#include "launch/conversation.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "launch/text_file.h"
+#include "model/chat_prompt.h"
+
+namespace winnow {
+namespace {
+
+Result<ChatTemplate> LoadTemplate(const ChatOptions& options, const GgufFile& file) {
+  if (!options.template_path) return ReadChatTemplate(file);
+  WINNOW_ASSIGN_OR_RETURN(const std::string source, ReadTextFile(*options.template_path, "--chat-template"));
+  auto chat_template = ChatTemplate::Load(source, ReadTemplateTokens(file));
+  if (chat_template.ok()) return chat_template;
+  return BadFile(*options.template_path + ": " + chat_template.status().message());
+}
+
+std::tm LocalNow() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm now{};
+  localtime_r(&seconds, &now);
+  return now;
+}
+
+}  // namespace
+
+Conversation::Conversation(const ChatOptions& options, const ModelConfig& config, Tokenizer tokenizer,
+                           ChatTemplate chat_template, uint64_t seed)
+    : options_(options),
+      shape_{config.num_layers, config.num_kv_heads, BytesOf(options.kv_dtype(), 2 * config.head_dim)},
+      context_(options.max_model_len.value_or(std::min<int64_t>(config.max_context, kDefaultChatContext))),
+      seed_(seed),
+      tokenizer_(std::move(tokenizer)),
+      template_(std::move(chat_template)) {
+  if (options.system) messages_.push_back({{"role", "system"}, {"content", *options.system}});
+}
+
+Result<Conversation> Conversation::Make(const ChatOptions& options, const GgufFile& file, const ModelConfig& config,
+                                        uint64_t seed) {
+  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(file));
+  if (tokenizer.vocab_size() > config.vocab_size) {
+    return file.Bad("the tokenizer has " + std::to_string(tokenizer.vocab_size()) + " tokens, the model " +
+                    std::to_string(config.vocab_size) + " vocabulary rows");
+  }
+  WINNOW_ASSIGN_OR_RETURN(ChatTemplate chat_template, LoadTemplate(options, file));
+  return Conversation(options, config, std::move(tokenizer), std::move(chat_template), seed);
+}
+
+Result<Request> Conversation::MakeRequest(std::vector<int32_t> prompt) const {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = std::min(options_.max_tokens, context_ - request.prompt_tokens());
+  request.stop_token_ids = tokenizer_.eos_ids();
+  request.sampling = options_.sampling;
+  request.sampling.seed = seed_;
+  WINNOW_ASSIGN_OR_RETURN(
+      request.eviction,
+      ResolveEviction(options_.eviction,
+                      {.prompt_tokens = request.prompt_tokens(), .max_tokens = context_, .shape = shape_}));
+  return request;
+}
+
+Result<Request> Conversation::LongestRequest() const {
+  return MakeRequest(std::vector<int32_t>(size_t(context_ - 1), 0));
+}
+
+Result<Request> Conversation::Ask(const std::string& text) {
+  messages_.push_back({{"role", "user"}, {"content", text}});
+  const auto forget = [&](const Status& status) {
+    Forget();
+    return status;
+  };
+  ChatInput input;
+  input.messages = messages_;
+  const auto chat = template_.Render(input, LocalNow());
+  if (!chat.ok()) return forget(chat.status());
+  auto ids = EncodeChat(tokenizer_, *chat);
+  if (!ids.ok()) return forget(ids.status());
+  if (ids->empty()) return forget(InvalidArgument("the chat template makes no token of the conversation"));
+  if (int64_t(ids->size()) >= context_) {
+    return forget(InvalidArgument("the conversation would take " + std::to_string(ids->size()) +
+                                  " tokens, the context has " + std::to_string(context_) +
+                                  ": say less, start again, or raise --max-model-len"));
+  }
+  auto request = MakeRequest(std::move(ids).value());
+  return request.ok() ? std::move(request) : forget(request.status());
+}
+
+void Conversation::Answer(const std::string& text) {
+  messages_.push_back({{"role", "assistant"}, {"content", text}});
+}
+
+void Conversation::Forget() {
+  messages_.erase(messages_.size() - 1);
+}
+
+}  // namespace winnow
