@@ -134,6 +134,12 @@ void Backend::Attention(const AttentionArgs& args) {
   CheckMass(args.mass, args.pages, args.kv);
   WINNOW_CHECK((args.observe.data() == nullptr) == (args.mass.data() == nullptr));
   WINNOW_CHECK(args.observe.data() == nullptr || args.observe.Is(DType::kI32, {rows}));
+  WINNOW_CHECK((args.peaks.data() == nullptr) == (args.peak_scale.data() == nullptr));
+  if (args.peaks.data() != nullptr) {
+    WINNOW_CHECK(args.peak_scale.Is(DType::kF32, {rows}));
+    WINNOW_CHECK(args.peaks.Is(DType::kF32, {args.page_table.dim(0), query_heads, args.peaks.dim(2)}));
+    WINNOW_CHECK(args.peaks.dim(2) >= args.page_table.dim(2) * kPageSlots);
+  }
   DoAttention(args);
 }
 

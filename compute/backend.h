@@ -68,6 +68,11 @@ struct AttentionArgs {
   // adds nothing if it has NaN scores or if its weights sum to 0 (infinite scores).
   Tensor observe = {};  // [rows] i32
   Tensor mass = {};     // as in RopeAppendArgs
+  // The most weight that any query of a pass gives to a slot, asked for by replays of a context; empty: none. For every
+  // row, query head and visible slot, the entry of `peaks` becomes the larger of what it is and p * ((scale * b) * r),
+  // with p, b and r as above and the row's scale (float products in this order). Rows that add no mass leave no peak.
+  Tensor peak_scale = {};  // [rows] f32, finite, 0 or more
+  Tensor peaks = {};       // [sequences, query_heads, slots] f32, 0 or more; slots: at least those of max_pages
 };
 
 struct CompactArgs {

@@ -73,6 +73,26 @@ std::vector<float> HeadsOf(std::span<const float> all, int64_t layers, Range hea
   return own;
 }
 
+// Ends an item's request with a failure that came after its rows: instead of its token, or as its first score.
+void EndWithError(const StepPlan& plan, const StepItem& item, const Status& status, StepResult* result) {
+  if (item.score) {
+    size_t first = 0;
+    for (const StepItem& other : plan.items) {
+      if (other.request_id == item.request_id) break;
+      first += other.score ? size_t(other.num_tokens) : 0;
+    }
+    result->scores[first].status = status;
+    return;
+  }
+  const auto token = std::find_if(result->tokens.begin(), result->tokens.end(),
+                                  [&](const StepResult::Token& t) { return t.request_id == item.request_id; });
+  if (token == result->tokens.end()) {
+    result->tokens.push_back({item.request_id, {.status = status}});
+  } else if (token->sampled.status.ok()) {
+    token->sampled = {.status = status};
+  }
+}
+
 // What a request's policy is told of the future is that of its own text, cut where its own evictions fall.
 void CheckRecorded(const Request& request, const std::map<int64_t, FutureAttention>& recordings) {
   const auto it = recordings.find(request.recording);
@@ -133,7 +153,7 @@ Result<StepResult> ModelRunner::Execute(const StepPlan& plan) {
   if (!plan.items.empty()) {
     WINNOW_RETURN_IF_ERROR(RunItems(plan, &result));
     WINNOW_RETURN_IF_ERROR(AppendPinned(plan));
-    EvictDue(plan);
+    WINNOW_RETURN_IF_ERROR(EvictDue(plan, &result));
     if (check_ranks_) WINNOW_RETURN_IF_ERROR(CheckRanks(plan, result));
     for (const StepItem& item : plan.items) {
       if (cache_observer_) cache_observer_(item, Find(item.request_id).cache);
@@ -380,27 +400,55 @@ Status ModelRunner::AppendPinned(const StepPlan& plan) {
   return OkStatus();
 }
 
-void ModelRunner::EvictDue(const StepPlan& plan) {
+Result<ReplayResult> ModelRunner::ReplayOf(const Sequence& sequence) {
+  const ObservedReplay observed = sequence.policy->observations().replay;
+  if (observed == ObservedReplay::kNone) return ReplayResult();
+  if (observed == ObservedReplay::kUpdate && projected_norms_ == nullptr) {
+    WINNOW_ASSIGN_OR_RETURN(projected_norms_, ProjectedNorms::Make(transformer_));
+  }
+  const CollectiveCounters before = communicator_.counters();
+  const auto in_cache = std::span(sequence.tokens).first(size_t(sequence.cache.tokens_seen()));
+  WINNOW_ASSIGN_OR_RETURN(
+      ReplayResult replay,
+      ReplayContext(transformer_, pool_,
+                    {.cache = &sequence.cache,
+                     .tokens = in_cache,
+                     .prompt = &sequence.request.eviction.replay_prompt,
+                     .sink_tokens = sequence.request.eviction.sink_tokens,
+                     .norms = observed == ObservedReplay::kUpdate ? projected_norms_.get() : nullptr}));
+  AddSince(before, communicator_.counters(), &counters_.replay);
+  counters_.replay_rows += replay.rows;
+  return replay;
+}
+
+Status ModelRunner::EvictDue(const StepPlan& plan, StepResult* result) {
   std::vector<DueEviction> due;
   std::vector<std::pair<Sequence*, int64_t>> pages_before;
   for (const StepItem& item : plan.items) {
     if (!item.evict) continue;
     Sequence& sequence = Find(item.request_id);
+    WINNOW_ASSIGN_OR_RETURN(ReplayResult replay, ReplayOf(sequence));
+    if (!replay.status.ok()) {
+      EndWithError(plan, item, replay.status, result);
+      continue;
+    }
     due.push_back({.policy = sequence.policy.get(),
                    .request = &sequence.request,
                    .cache = &sequence.cache,
                    .num_kv_heads = transformer_.config().num_kv_heads,
                    .future = FutureOf(sequence, recordings_),
+                   .replay = std::move(replay.scores),
                    .rotary_frequencies = transformer_.rotary_frequencies(),
                    .queries_kept = QueriesKept(sequence)});
     pages_before.emplace_back(&sequence, sequence.cache.num_pages());
   }
-  if (due.empty()) return;
+  if (due.empty()) return OkStatus();
   EvictToBudget(communicator_, due);
   for (const auto& [sequence, pages] : pages_before) {
     sequence->pages_evicted += pages - sequence->cache.num_pages();
     AddKeptSet(sequence->cache, &sequence->kept_hash);
   }
+  return OkStatus();
 }
 
 Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {

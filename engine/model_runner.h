@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/context_replay.h"
 #include "engine/future_attention.h"
 #include "engine/page_bound.h"
 #include "engine/sequence.h"
@@ -37,7 +39,8 @@ struct RunnerCounters {
   int64_t steps = 0;  // that ran the model
   int64_t rows = 0;   // token rows
   int64_t sampled_rows = 0;
-  CollectiveCounters forward, sampling;
+  int64_t replay_rows = 0;  // of contexts repeated for their eviction; their steps are not counted
+  CollectiveCounters forward, sampling, replay;
 };
 
 class ModelRunner {
@@ -79,7 +82,10 @@ class ModelRunner {
   void ScoreItems(const StepPlan& plan, const ForwardResult& forward, StepResult* result);
   // Moves every item's schedule on and appends the pinned slots that are due.
   Status AppendPinned(const StepPlan& plan);
-  void EvictDue(const StepPlan& plan);
+  // The evictions that are due; one whose replay fails ends its request instead.
+  Status EvictDue(const StepPlan& plan, StepResult* result);
+  // What the policy of a sequence observes of a replay of its context, or nothing if it observes none.
+  Result<ReplayResult> ReplayOf(const Sequence& sequence);
   Status CheckRanks(const StepPlan& plan, const StepResult& result);
   Sequence& Find(int64_t request_id);
 
@@ -88,8 +94,9 @@ class ModelRunner {
   Communicator& communicator_;
   const bool check_ranks_;
   KvBatch kv_batch_;
-  std::map<int64_t, Sequence> sequences_;          // by request id
-  std::map<int64_t, FutureAttention> recordings_;  // by Request::recording
+  std::unique_ptr<ProjectedNorms> projected_norms_;  // once a replay has needed them
+  std::map<int64_t, Sequence> sequences_;            // by request id
+  std::map<int64_t, FutureAttention> recordings_;    // by Request::recording
   RunnerCounters counters_;
   LogitsObserver logits_observer_;
   CacheObserver cache_observer_;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "compute/kv_layout.h"
+#include "engine/context_replay.h"
 #include "engine/eviction_schedule.h"
 #include "engine/resume_point.h"
 
@@ -150,8 +151,12 @@ KvShards MakeKvShards(int64_t num_layers, const ShardPlan& plan) {
 std::vector<int64_t> PagesToReserve(const Request& request, const KvShards& shards) {
   // The last sampled token is never fed back.
   const int64_t tokens = int64_t(request.prompt.size()) + std::max<int64_t>(request.max_tokens - 1, 0);
-  if (!request.eviction.even_heads) return RaggedBound(request, shards, tokens).Pages();
-  return PagesOfPool(PagesOf(SlotsOfEvenHeads(request, tokens)) * kPageSlots, shards);
+  std::vector<int64_t> pages = request.eviction.even_heads ? PagesOfPool(SlotsOfEvenHeads(request, tokens), shards)
+                                                           : RaggedBound(request, shards, tokens).Pages();
+  if (!Replays(request.eviction) || EvictionSchedule(request).NextEviction() > tokens) return pages;
+  const std::vector<int64_t> replay = PagesOfPool(SlotsWithReplay(request), shards);
+  for (size_t rank = 0; rank < pages.size(); ++rank) pages[rank] = std::max(pages[rank], replay[rank]);
+  return pages;
 }
 
 std::vector<int64_t> PagesOfPool(int64_t pool_slots, const KvShards& shards) {

@@ -44,8 +44,10 @@ WorkReport RankEngine::GatherWork() {
   report.steps = counters.steps;
   report.rows = counters.rows;
   report.sampled_rows = counters.sampled_rows;
+  report.replay_rows = counters.replay_rows;
   report.forward = counters.forward;
   report.sampling = counters.sampling;
+  report.replay = counters.replay;
   const int64_t mine[3] = {transformer_->weight_bytes(), pool_->peak_used() * pool_->layout().page_bytes(),
                            backend_->work().matmul_flops};
   const auto bytes = communicator_.AllGather(std::as_bytes(std::span(mine)));

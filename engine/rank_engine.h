@@ -31,9 +31,9 @@ Result<std::unique_ptr<Backend>> MakeBackend(const EngineOptions& options);
 
 // What every rank really did. Index: rank.
 struct WorkReport {
-  int64_t steps = 0, rows = 0, sampled_rows = 0;  // the same on all ranks
+  int64_t steps = 0, rows = 0, sampled_rows = 0, replay_rows = 0;  // the same on all ranks
   std::vector<int64_t> weight_bytes, kv_peak_bytes, matmul_flops;
-  CollectiveCounters forward, sampling, total;  // of one rank; the same on all
+  CollectiveCounters forward, sampling, replay, total;  // of one rank; the same on all
 };
 
 class RankEngine {

@@ -104,6 +104,10 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked, const Ev
                   " needs a budget: give --kv-budget (tokens per KV head), --kv-ratio or --kv-budget-bytes");
   }
   WINNOW_RETURN_IF_ERROR(ResolveBudget(context, &settings));
+  if (settings.replay_prompt.chunk_tokens < 1) {
+    return refuse("a context is repeated in chunks of 1 or more tokens, found " +
+                  std::to_string(settings.replay_prompt.chunk_tokens));
+  }
   const int64_t most = std::min<int64_t>(context.max_tokens, std::numeric_limits<int32_t>::max());
   if (settings.budget > most) {
     return refuse(AskedBudget(settings) + ": a text has at most " + std::to_string(most) +

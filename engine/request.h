@@ -15,6 +15,15 @@
 
 namespace winnow {
 
+// What a model is told to repeat its context by, for policies that look at such a replay (engine/context_replay.h).
+struct ReplayPrompt {
+  int64_t chunk_tokens = 2048;      // of the context, repeated at a time
+  std::vector<int32_t> first = {};  // before the first chunk; may be empty
+  std::vector<int32_t> next = {};   // before every other one, followed by the end of the chunk before
+
+  bool operator==(const ReplayPrompt&) const = default;
+};
+
 // A policy and its budget, in tokens per KV head. When evictions fall due: engine/eviction_schedule.h.
 struct EvictionSettings {
   std::string policy = "full";
@@ -35,7 +44,8 @@ struct EvictionSettings {
   std::optional<int64_t> budget_bytes = std::nullopt;  // keys and values of the sequence, over all ranks
   // What a ratio or bytes leave over: the first heads in (layer, KV head of the model) order keep one token more.
   int64_t larger_heads = 0;
-  int64_t num_kv_heads = 0;  // of a layer of the whole model; with larger_heads
+  int64_t num_kv_heads = 0;         // of a layer of the whole model; with larger_heads
+  ReplayPrompt replay_prompt = {};  // of policies that observe a replay; the front has its words
 
   KvBudget head_budgets() const {
     return {.tokens = budget, .larger_heads = larger_heads, .num_kv_heads = num_kv_heads};

@@ -1,6 +1,7 @@
 #include "engine/sequence_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "engine/context_replay.h"
 #include "kv/keep_plan.h"
 #include "model/safetensors.h"
 
@@ -34,17 +36,28 @@ std::string LayerTensor(int64_t layer, const char* what) {
   return "layers." + std::to_string(layer) + "." + what;
 }
 
+std::string IdText(const std::vector<int32_t>& ids) {
+  return fmt::format("{}", fmt::join(ids, " "));
+}
+
 std::map<std::string, std::string> EvictionMetadata(const EvictionSettings& eviction) {
-  return {{"eviction.policy", eviction.policy},
-          {"eviction.budget", std::to_string(eviction.budget)},
-          {"eviction.larger_heads", std::to_string(eviction.larger_heads)},
-          {"eviction.interval", std::to_string(eviction.interval)},
-          {"eviction.sink_tokens", std::to_string(eviction.sink_tokens)},
-          {"eviction.recent_tokens", std::to_string(eviction.recent_tokens)},
-          {"eviction.protect_prompt", eviction.protect_prompt ? "true" : "false"},
-          {"eviction.scope", NameOrNone(eviction.scope)},
-          {"eviction.allocation", NameOrNone(eviction.allocation)},
-          {"eviction.timing", std::string(Name(eviction.timing))}};
+  std::map<std::string, std::string> metadata = {
+      {"eviction.policy", eviction.policy},
+      {"eviction.budget", std::to_string(eviction.budget)},
+      {"eviction.larger_heads", std::to_string(eviction.larger_heads)},
+      {"eviction.interval", std::to_string(eviction.interval)},
+      {"eviction.sink_tokens", std::to_string(eviction.sink_tokens)},
+      {"eviction.recent_tokens", std::to_string(eviction.recent_tokens)},
+      {"eviction.protect_prompt", eviction.protect_prompt ? "true" : "false"},
+      {"eviction.scope", NameOrNone(eviction.scope)},
+      {"eviction.allocation", NameOrNone(eviction.allocation)},
+      {"eviction.timing", std::string(Name(eviction.timing))}};
+  if (Replays(eviction)) {
+    metadata["eviction.replay_chunk_tokens"] = std::to_string(eviction.replay_prompt.chunk_tokens);
+    metadata["eviction.replay_first"] = IdText(eviction.replay_prompt.first);
+    metadata["eviction.replay_next"] = IdText(eviction.replay_prompt.next);
+  }
+  return metadata;
 }
 
 std::map<std::string, std::string> MetadataOf(const SequenceFileModel& model, const SavedSequence& saved) {
@@ -173,7 +186,30 @@ class Loader {
     eviction.protect_prompt = protect == "true";
     WINNOW_RETURN_IF_ERROR(Choice("eviction.scope", &ParseEvictionScope, &eviction.scope));
     WINNOW_RETURN_IF_ERROR(Choice("eviction.allocation", &ParseBudgetAllocation, &eviction.allocation));
-    return OkStatus();
+    const auto policy = MakePolicy(eviction.policy);
+    if (!policy.ok()) return Refuse(policy.status().message());
+    observations_ = (*policy)->observations();
+    if (observations_.replay == ObservedReplay::kNone) return OkStatus();
+    WINNOW_RETURN_IF_ERROR(Count("eviction.replay_chunk_tokens", &eviction.replay_prompt.chunk_tokens));
+    WINNOW_RETURN_IF_ERROR(TokenIds("eviction.replay_first", &eviction.replay_prompt.first));
+    return TokenIds("eviction.replay_next", &eviction.replay_prompt.next);
+  }
+
+  // Ids with a space between each two.
+  Status TokenIds(const char* key, std::vector<int32_t>* ids) {
+    WINNOW_ASSIGN_OR_RETURN(const std::string text, Text(key));
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    while (at != end) {
+      int32_t id = -1;
+      const auto parsed = std::from_chars(at, end, id);
+      if (parsed.ec != std::errc() || id < 0 || id >= model_.config.vocab_size) break;
+      ids->push_back(id);
+      at = parsed.ptr == end ? end : parsed.ptr + 1;
+    }
+    if (IdText(*ids) == text) return OkStatus();
+    return Refuse(std::string(key) + ": expected token ids from 0 to " + std::to_string(model_.config.vocab_size - 1) +
+                  ", found '" + text.substr(0, 60) + "'");
   }
 
   template <class T>
@@ -210,9 +246,6 @@ class Loader {
     cache.num_layers = model_.config.num_layers;
     cache.num_kv_heads = model_.config.num_kv_heads;
     WINNOW_ASSIGN_OR_RETURN(cache.pinned_positions, Read<int32_t>("pinned_positions", SafetensorsType::kI32, {-1}));
-    const auto policy = MakePolicy(saved_.eviction.policy);
-    if (!policy.ok()) return Refuse(policy.status().message());
-    observations_ = (*policy)->observations();
     with_mass_ = observations_.mass != ObservedMass::kNone;
     WINNOW_RETURN_IF_ERROR(CountQueries());
     for (int64_t layer = 0; layer < cache.num_layers; ++layer) WINNOW_RETURN_IF_ERROR(ReadLayer(layer));

@@ -36,6 +36,9 @@ void WriteRequest(const Request& request, ByteWriter& writer) {
   writer.Write(request.eviction.budget_bytes.value_or(0));
   writer.Write(request.eviction.larger_heads);
   writer.Write(request.eviction.num_kv_heads);
+  writer.Write(request.eviction.replay_prompt.chunk_tokens);
+  writer.WriteAll(std::span<const int32_t>(request.eviction.replay_prompt.first));
+  writer.WriteAll(std::span<const int32_t>(request.eviction.replay_prompt.next));
   writer.Write(uint64_t(request.pinned.size()));
   for (const PinnedBlock& block : request.pinned) {
     writer.Write(block.after_tokens);
@@ -84,6 +87,9 @@ Request ReadRequest(ByteReader& reader) {
   if (has_bytes) request.eviction.budget_bytes = bytes;
   request.eviction.larger_heads = reader.Read<int64_t>();
   request.eviction.num_kv_heads = reader.Read<int64_t>();
+  request.eviction.replay_prompt.chunk_tokens = reader.Read<int64_t>();
+  request.eviction.replay_prompt.first = reader.ReadAll<int32_t>();
+  request.eviction.replay_prompt.next = reader.ReadAll<int32_t>();
   const auto num_pinned = reader.Read<uint64_t>();
   for (uint64_t i = 0; i < num_pinned; ++i) {
     PinnedBlock& block = request.pinned.emplace_back();

@@ -203,6 +203,39 @@ void SequenceCache::ClearMass() {
   pool_->ClearMass(AllPages());
 }
 
+Status SequenceCache::CopySlots(const SequenceCache& from, std::span<const PositionRange> ranges) {
+  WINNOW_CHECK(from.pool_ == pool_ && from.num_layers_ == num_layers_ && from.num_kv_heads_ == num_kv_heads_);
+  WINNOW_CHECK(next_position() == 0 && num_pages() == 0);
+  std::vector<std::vector<int32_t>> chosen;  // slots of each head of the other
+  int64_t needed = 0;
+  for (const HeadCache& head : from.heads_) {
+    std::vector<int32_t>& slots = chosen.emplace_back();
+    for (const PositionRange& range : ranges) {
+      const auto begin = std::lower_bound(head.positions.begin(), head.positions.end(), range.begin);
+      const auto end = std::lower_bound(begin, head.positions.end(), range.end);
+      for (auto at = begin; at < end; ++at) slots.push_back(int32_t(at - head.positions.begin()));
+    }
+    needed += PagesForSlots(int64_t(slots.size()));
+  }
+  if (needed > pool_->num_free()) {
+    return OutOfMemory("KV pages for a copy of slots: needed " + std::to_string(needed) + ", free " +
+                       std::to_string(pool_->num_free()) + " of " + std::to_string(pool_->num_pages()));
+  }
+  std::vector<int32_t> moves;  // [n][2]
+  for (size_t index = 0; index < heads_.size(); ++index) {
+    HeadCache& head = heads_[index];
+    for (int64_t i = 0; i < PagesForSlots(int64_t(chosen[index].size())); ++i) head.pages.push_back(pool_->Take());
+    for (int32_t slot : chosen[index]) {
+      moves.push_back(from.heads_[index].PhysicalSlot(slot));
+      moves.push_back(head.PhysicalSlot(head.length()));
+      head.positions.push_back(from.heads_[index].positions[size_t(slot)]);
+    }
+  }
+  pool_->MoveSlots(moves);
+  tokens_seen_ = from.next_position();
+  return OkStatus();
+}
+
 void SequenceCache::Release() {
   for (size_t index = heads_.size(); index-- > 0;) {
     heads_[index].positions.clear();

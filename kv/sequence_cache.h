@@ -26,6 +26,10 @@ struct HeadCache {
   }
 };
 
+struct PositionRange {
+  int64_t begin, end;  // end is not part of it
+};
+
 class SequenceCache {
  public:
   // The pool must outlive the cache. num_kv_heads counts this rank's heads, the first of which is first_kv_head
@@ -113,6 +117,11 @@ class SequenceCache {
     query_sums_.Add(positions, frequencies, queries);
   }
   void ClearQuerySums() { query_sums_.Clear(); }
+
+  // Makes this empty cache, of the same pool and heads, a copy of the other's slots at the positions of these ascending
+  // ranges; what is appended next follows the other's slots. No text token and no pinned slot is taken over, only their
+  // keys and values. OutOfMemory if the pages do not suffice: the cache is then still empty.
+  Status CopySlots(const SequenceCache& from, std::span<const PositionRange> ranges);
 
   // Everything that makes this cache (kv/snapshot.h), with or without the mass; with it, the pool must have mass.
   SequenceSnapshot TakeSnapshot(bool with_mass) const;

@@ -65,9 +65,9 @@ Status Report(const EvalLossOptions& options, const LossOutcome& outcome, Result
 
 }  // namespace
 
-Status RunEvalLoss(const Status& arguments, const EvalLossOptions& options, Communicator& communicator) {
+Status RunEvalLoss(const Status& arguments, EvalLossOptions options, Communicator& communicator) {
   const bool is_first = communicator.rank() == 0;
-  WINNOW_ASSIGN_OR_RETURN(const EvalLossSession session, OpenEvalLoss(arguments, options, communicator));
+  WINNOW_ASSIGN_OR_RETURN(const EvalLossSession session, OpenEvalLoss(arguments, &options, communicator));
   const std::vector<EvalText>& texts = session.texts;
   std::vector<BudgetStudy> studies = StudiesOf(options);
   uint64_t total_tokens = 0;

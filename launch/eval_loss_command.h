@@ -8,6 +8,6 @@
 namespace winnow {
 
 // `arguments`: what parsing them gave on this rank. Prints on rank 0; the Status is the same on all ranks.
-Status RunEvalLoss(const Status& arguments, const EvalLossOptions& options, Communicator& communicator);
+Status RunEvalLoss(const Status& arguments, EvalLossOptions options, Communicator& communicator);
 
 }  // namespace winnow

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/hash.h"
+#include "engine/context_replay.h"
 #include "launch/console.h"
 #include "launch/eval_loss_cases.h"
+#include "launch/replay_prompt.h"
 
 namespace winnow {
 namespace {
@@ -30,16 +33,28 @@ Status CheckSameArguments(Communicator& communicator, const EvalLossOptions& opt
   return InvalidArgument("expected the arguments of rank 0, found others: " + asked);
 }
 
+// Of the cases that repeat their context; the same on all ranks, as the model's file is.
+Result<ReplayPrompt> WordsOf(const EvalLossOptions& options, const OpenedModel& model) {
+  const bool replays = std::any_of(options.policies.begin(), options.policies.end(),
+                                   [](const std::string& policy) { return Replays({.policy = policy}); });
+  if (!replays) return ReplayPrompt();
+  WINNOW_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::FromGguf(model.file));
+  return MakeReplayPrompt(tokenizer);
+}
+
 }  // namespace
 
-Result<EvalLossSession> OpenEvalLoss(const Status& arguments, const EvalLossOptions& options,
-                                     Communicator& communicator) {
+Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* options_in, Communicator& communicator) {
+  const EvalLossOptions& options = *options_in;
   const bool is_first = communicator.rank() == 0;
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
   WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, options)));
   WINNOW_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options.model_path, communicator));
 
+  const auto words = WordsOf(options, model);
+  WINNOW_RETURN_IF_ERROR(agree(words.status()));
+  options_in->eviction.replay_prompt = *words;
   const int64_t max_tokens = options.max_text_tokens.value_or(model.config.max_context);
   std::vector<EvalText> texts;
   Status read = OkStatus();

@@ -19,8 +19,8 @@ struct EvalLossSession {
   std::unique_ptr<RankEngine> engine;  // room for every study, with attention mass
 };
 
-// `arguments`: what parsing them gave on this rank. The Status is the same on all ranks.
-Result<EvalLossSession> OpenEvalLoss(const Status& arguments, const EvalLossOptions& options,
-                                     Communicator& communicator);
+// `arguments`: what parsing them gave on this rank. The options get the words of the model's tokenizer that a policy
+// may need (launch/replay_prompt.h). The Status is the same on all ranks.
+Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* options, Communicator& communicator);
 
 }  // namespace winnow

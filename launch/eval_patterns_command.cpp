@@ -198,8 +198,8 @@ Status Report(const EvalLossOptions& options, const EvalLossSession& session, co
 
 }  // namespace
 
-Status RunEvalPatterns(const Status& arguments, const EvalLossOptions& options, Communicator& communicator) {
-  WINNOW_ASSIGN_OR_RETURN(const EvalLossSession session, OpenEvalLoss(arguments, options, communicator));
+Status RunEvalPatterns(const Status& arguments, EvalLossOptions options, Communicator& communicator) {
+  WINNOW_ASSIGN_OR_RETURN(const EvalLossSession session, OpenEvalLoss(arguments, &options, communicator));
   WINNOW_RETURN_IF_ERROR(AgreeOnVerdict(communicator, CheckTexts(options, session.texts)));
   const std::vector<BudgetStudy> studies = StudiesOf(options);
   uint64_t total_tokens = 0;

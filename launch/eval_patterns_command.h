@@ -8,6 +8,6 @@
 namespace winnow {
 
 // arguments: what parsing them gave on this rank. The options are those of `winnow eval loss`.
-Status RunEvalPatterns(const Status& arguments, const EvalLossOptions& options, Communicator& communicator);
+Status RunEvalPatterns(const Status& arguments, EvalLossOptions options, Communicator& communicator);
 
 }  // namespace winnow

@@ -28,12 +28,14 @@ Json WorkJson(const WorkReport& work) {
   return {{"steps", work.steps},
           {"rows", work.rows},
           {"sampled_rows", work.sampled_rows},
+          {"replay_rows", work.replay_rows},
           {"weight_bytes_per_rank", work.weight_bytes},
           {"kv_peak_bytes_per_rank", work.kv_peak_bytes},
           {"matmul_flops_per_rank", work.matmul_flops},
           {"collectives",
            {{"forward", CountersJson(work.forward)},
             {"sampling", CountersJson(work.sampling)},
+            {"replay", CountersJson(work.replay)},
             {"total", CountersJson(work.total)}}}};
 }
 

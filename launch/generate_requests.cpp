@@ -4,7 +4,9 @@
 #include <limits>
 #include <random>
 
+#include "engine/context_replay.h"
 #include "launch/json_fields.h"
+#include "launch/replay_prompt.h"
 #include "launch/text_file.h"
 
 namespace winnow {
@@ -225,6 +227,9 @@ Result<PreparedRequests> PrepareRequests(const GenerateOptions& options, const M
     if (!eviction.ok()) return of_flag(eviction.status());
     request->id = int64_t(prepared.requests.size());
     request->eviction = *eviction;
+    if (Replays(request->eviction)) {
+      WINNOW_ASSIGN_OR_RETURN(request->eviction.replay_prompt, MakeReplayPrompt(tokenizer));
+    }
     if (request->max_tokens < asked.max_tokens) {
       prepared.notes.push_back(asked.where + ": the answer ends after " + std::to_string(request->max_tokens) +
                                " tokens, where the context of " + std::to_string(prepared.context) + " is full");

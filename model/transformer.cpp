@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace winnow {
@@ -34,6 +35,7 @@ Status Transformer::EnsureWorkspace(int64_t rows) {
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.ids));
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.observe));
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.query_rows));
+  WINNOW_RETURN_IF_ERROR(grow(4, &work_.peak_scale));
   WINNOW_RETURN_IF_ERROR(grow(4, &work_.not_finite));
   WINNOW_RETURN_IF_ERROR(grow(4 * config_.head_dim, &work_.cos_sin));
   WINNOW_RETURN_IF_ERROR(grow(4 * hidden, &work_.hidden));
@@ -151,9 +153,31 @@ void Transformer::CopyQueries(const ForwardBatch& batch, int64_t layer_index, st
   backend_.CopyToHost(std::as_writable_bytes(queries.subspan(size_t(layer_index) * layer_floats, layer_floats)), rows);
 }
 
+Tensor Transformer::PeakScale(const ForwardBatch& batch, int64_t rows) {
+  std::vector<float> scale(size_t(rows), 1.0f);
+  if (batch.peaks_by_input) {
+    // On the host: an op of its own would save a copy of 4 bytes a hidden value in passes that are rare.
+    const size_t hidden_size = size_t(config_.hidden_size);
+    std::vector<float> normed(size_t(rows) * hidden_size);
+    backend_.CopyToHost(std::as_writable_bytes(std::span(normed)), View(work_.normed, rows, config_.hidden_size));
+    for (size_t row = 0; row < scale.size(); ++row) {
+      double sum = 0;
+      for (size_t i = 0; i < hidden_size; ++i) {
+        const double value = normed[row * hidden_size + i];
+        sum += value * value;
+      }
+      const double reciprocal = std::min(1 / std::sqrt(sum), double(std::numeric_limits<float>::max()));
+      scale[row] = sum > 0 ? float(reciprocal) : 0.0f;  // NaN fails too, infinity gives 0
+    }
+  }
+  const Tensor on_device = work_.peak_scale.View(DType::kF32, {rows});
+  backend_.CopyToDevice(on_device, std::as_bytes(std::span(scale)));
+  return on_device;
+}
+
 void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
   const int64_t rows = batch.kv->num_rows(), head_dim = config_.head_dim, query_heads = local_q_columns_ / head_dim;
-  const bool is_observed = !batch.observe.empty();
+  const bool is_observed = !batch.observe.empty(), with_peaks = batch.peaks.data() != nullptr;
   backend_.Attention({.q = work_.q.View(DType::kF32, {rows, query_heads, head_dim}),
                       .out = work_.attended.View(DType::kF32, {rows, query_heads, head_dim}),
                       .page_table = batch.kv->page_table(layer_index),
@@ -162,7 +186,9 @@ void Transformer::Attend(const ForwardBatch& batch, int64_t layer_index) {
                       .pages = batch.pages,
                       .kv = kv_,
                       .observe = is_observed ? work_.observe.View(DType::kI32, {rows}) : Tensor(),
-                      .mass = is_observed ? batch.mass : Tensor()});
+                      .mass = is_observed ? batch.mass : Tensor(),
+                      .peak_scale = with_peaks ? PeakScale(batch, rows) : Tensor(),
+                      .peaks = with_peaks ? batch.peaks.At(layer_index) : Tensor()});
   // One segment per query head: fixed by the model, so that any split of heads adds the same integers.
   const Weight& output = *weights_.layers[size_t(layer_index)].output;
   AddProjection(View(work_.attended, rows, local_q_columns_), output, head_dim, rows);
@@ -192,6 +218,21 @@ void Transformer::AddProjection(const Tensor& x, const Weight& weight, int64_t s
   backend_.MatMul(x, {&target, 1});
   communicator_.FastFloatSum(backend_, sums);
   backend_.Add(sums, hidden);
+}
+
+Status Transformer::ReadOutputColumns(int64_t layer, int64_t local_query_head, std::vector<float>* columns) {
+  const int64_t head_dim = config_.head_dim, hidden_size = config_.hidden_size;
+  std::vector<float> units(size_t(head_dim * local_q_columns_), 0.0f);
+  for (int64_t i = 0; i < head_dim; ++i) units[size_t(i * local_q_columns_ + local_query_head * head_dim + i)] = 1;
+  columns->resize(size_t(head_dim * hidden_size));
+  WINNOW_ASSIGN_OR_RETURN(const Buffer input, backend_.Allocate(4 * int64_t(units.size())));
+  WINNOW_ASSIGN_OR_RETURN(const Buffer output, backend_.Allocate(4 * int64_t(columns->size())));
+  const Tensor x = View(input, head_dim, local_q_columns_), y = View(output, head_dim, hidden_size);
+  backend_.CopyToDevice(x, std::as_bytes(std::span(units)));
+  const MatMulTarget target{weights_.layers[size_t(layer)].output.get(), y};
+  backend_.MatMul(x, {&target, 1});
+  backend_.CopyToHost(std::as_writable_bytes(std::span(*columns)), y);
+  return OkStatus();
 }
 
 Status Transformer::Logits(const ForwardBatch& batch, std::vector<float>* logits) {

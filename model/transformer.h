@@ -49,6 +49,12 @@ struct ForwardBatch {
   // The step ends when the last layer's keys and values are written: no logits, and not_finite tells of the layers
   // before. For rows whose cache entries alone are wanted.
   bool stop_after_kv = false;
+  // [layers, sequences, query heads of this rank, slots] f32: the most that any row attends to each slot
+  // (AttentionArgs::peaks); empty: not wanted.
+  Tensor peaks = {};
+  // Rows count in them by the reciprocal of the length of their layer's attention input (after the input norm), 0 where
+  // that is 0 or not finite; otherwise all rows count 1.
+  bool peaks_by_input = false;
 };
 
 // What a step leaves on the host. The same on all ranks but for which vocabulary rows the logits are of, and which
@@ -71,6 +77,10 @@ class Transformer {
   // a row has an adapter.
   Status Forward(const ForwardBatch& batch, ForwardResult* result);
 
+  // What the output projection of a layer makes of the value of one of this rank's query heads: [head_dim][hidden
+  // size], the products with the unit vectors, as MatMul forms them, so the same for any split of heads. No collective.
+  Status ReadOutputColumns(int64_t layer, int64_t local_query_head, std::vector<float>* columns);
+
   const ModelConfig& config() const { return config_; }
   const ShardPlan& plan() const { return plan_; }
   // [head_dim / 2], radians per position: pairs (i, i + head_dim / 2) turn by them.
@@ -83,7 +93,8 @@ class Transformer {
   // Buffers for a number of rows; grown when a larger step comes.
   struct Workspace {
     int64_t rows = 0;
-    Buffer ids, observe, query_rows, not_finite, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums, float_sums;
+    Buffer ids, observe, query_rows, peak_scale, not_finite, cos_sin, hidden, normed, q, k, v, attended, gate, up, sums,
+        float_sums;
   };
   Status EnsureWorkspace(int64_t rows);
   Status UploadRows(const ForwardBatch& batch);
@@ -93,6 +104,8 @@ class Transformer {
   // The wanted queries of a layer to their place in `queries`.
   void CopyQueries(const ForwardBatch& batch, int64_t layer_index, std::span<float> queries);
   void Attend(const ForwardBatch& batch, int64_t layer_index);
+  // [rows] f32 on the device: by how much each row counts in the layer's peaks.
+  Tensor PeakScale(const ForwardBatch& batch, int64_t rows);
   void FeedForward(const LayerWeights& layer, int64_t rows);
   // hidden += x W^T, summed over ranks.
   void AddProjection(const Tensor& x, const Weight& weight, int64_t segment_columns, int64_t rows);

@@ -23,6 +23,8 @@ std::unique_ptr<EvictionPolicy> MakePyramidKvPolicy();
 std::unique_ptr<EvictionPolicy> MakePyramidKvPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeAdaSnapKvPolicy();
 std::unique_ptr<EvictionPolicy> MakeAdaSnapKvPrefillPolicy();
+std::unique_ptr<EvictionPolicy> MakeKvZipPolicy();
+std::unique_ptr<EvictionPolicy> MakeKvZipPlusPolicy();
 std::unique_ptr<EvictionPolicy> MakeExpectedAttentionPolicy();
 std::unique_ptr<EvictionPolicy> MakeExpectedAttentionPrefillPolicy();
 std::unique_ptr<EvictionPolicy> MakeGoldenPolicy();

@@ -29,6 +29,8 @@ constexpr Entry kPolicies[] = {
     {"pyramidkv-prefill", MakePyramidKvPrefillPolicy},
     {"ada-snapkv", MakeAdaSnapKvPolicy},
     {"ada-snapkv-prefill", MakeAdaSnapKvPrefillPolicy},
+    {"kvzip", MakeKvZipPolicy},
+    {"kvzip-plus", MakeKvZipPlusPolicy},
     {"expected-attention", MakeExpectedAttentionPolicy},
     {"expected-attention-prefill", MakeExpectedAttentionPrefillPolicy},
     {"golden", MakeGoldenPolicy},

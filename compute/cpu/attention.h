@@ -250,8 +250,7 @@ struct AttentionKernel {
       ahead[p] = next < num_pages ? tile.pages[next] : pages[0];
     }
     alignas(64) float passing[kMaxTileQueries * kAttentionBlockSlots];
-    // Observed rows need the weights again when the sum over all blocks is known.
-    float* scores = tile.observe != nullptr ? partials + end * stride : passing;
+    float* scores = tile.keeps_weights() ? partials + end * stride : passing;
     const float* q[kMaxTileQueries];
     int64_t counts[kMaxTileQueries];
     for (int64_t i = 0; i < end; ++i) {

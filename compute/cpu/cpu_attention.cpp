@@ -18,10 +18,12 @@ constexpr int64_t kMassBlocksPerThread = 100;
 // Cuts the rows of every sequence and KV head into tiles of at most kMaxTileQueries queries.
 void MakeTiles(const AttentionArgs& args, std::vector<AttentionTile>* tiles) {
   const int64_t rows = args.q.dim(0), kv_heads = args.page_table.dim(1), max_pages = args.page_table.dim(2);
-  const int64_t group = args.q.dim(1) / kv_heads;
+  const int64_t query_heads = args.q.dim(1), group = query_heads / kv_heads;
   const int64_t heads_at_once = std::min(group, kMaxTileQueries), rows_at_once = kMaxTileQueries / heads_at_once;
   const int32_t* sequence = args.row_sequence.as<int32_t>();
   const int32_t* observe = args.observe.data() == nullptr ? nullptr : args.observe.as<int32_t>();
+  float* peaks = args.peaks.data() == nullptr ? nullptr : args.peaks.as<float>();
+  const int64_t peak_slots = peaks == nullptr ? 0 : args.peaks.dim(2);
   tiles->clear();
   for (int64_t row = 0; row < rows;) {
     int64_t count = 1;
@@ -35,15 +37,18 @@ void MakeTiles(const AttentionArgs& args, std::vector<AttentionTile>* tiles) {
       const int32_t* pages = args.page_table.as<int32_t>() + (sequence[row] * kv_heads + h) * max_pages;
       const int32_t* visible = args.visible.as<int32_t>() + row * kv_heads + h;
       for (int64_t g = 0; g < group; g += heads_at_once) {
-        tiles->push_back({.row = row,
-                          .rows = count,
-                          .head = h * group + g,
-                          .heads = std::min(heads_at_once, group - g),
-                          .pages = pages,
-                          .visible = visible,
-                          .visible_stride = kv_heads,
-                          .observe = observed ? observe + row : nullptr,
-                          .alone = alone});
+        const int64_t head = h * group + g;
+        tiles->push_back(
+            {.row = row,
+             .rows = count,
+             .head = head,
+             .heads = std::min(heads_at_once, group - g),
+             .pages = pages,
+             .visible = visible,
+             .visible_stride = kv_heads,
+             .observe = observed ? observe + row : nullptr,
+             .alone = alone,
+             .peaks = peaks == nullptr ? nullptr : peaks + (sequence[row] * query_heads + head) * peak_slots});
       }
     }
     row += count;
@@ -61,8 +66,14 @@ void CpuBackend::DoAttention(const AttentionArgs& args) {
                             .kv = args.kv,
                             .page_bytes = args.kv.page_bytes(),
                             .mass = args.mass.data() == nullptr ? nullptr : args.mass.as<int64_t>(),
-                            .one_thread = pool_.num_threads() == 1};
+                            .one_thread = pool_.num_threads() == 1,
+                            .peak_scale = args.peaks.data() == nullptr ? nullptr : args.peak_scale.as<float>(),
+                            .peak_slots = args.peaks.data() == nullptr ? 0 : args.peaks.dim(2)};
   const int64_t num_tiles = int64_t(tiles_.size());
+  const auto take_statistics = [&](const AttentionTile& tile, int64_t block, const float* partials) {
+    if (tile.observe != nullptr) kernels_.add_mass(job, tile, block, partials);
+    if (tile.peaks != nullptr) kernels_.raise_peaks(job, tile, block, partials);
+  };
   const auto block_floats = [&](const AttentionTile& tile) { return BlockFloats(tile, args.kv.head_dim); };
   int64_t all_blocks = 0, longest = 0;
   for (const AttentionTile& tile : tiles_) {
@@ -84,20 +95,18 @@ void CpuBackend::DoAttention(const AttentionArgs& args) {
           kernels_.attend_block(job, tile, b, partials + b * block_floats(tile));
         }
         kernels_.merge_blocks(job, tile, partials);
-        for (int64_t b = 0; tile.observe != nullptr && b < tile.num_blocks(); ++b) {
-          kernels_.add_mass(job, tile, b, partials);
-        }
+        for (int64_t b = 0; tile.keeps_weights() && b < tile.num_blocks(); ++b) take_statistics(tile, b, partials);
       }
     });
     return;
   }
   // Blocks of all tiles in one line, cut evenly; the partials of all lie in one memory.
   int64_t num_blocks = 0, num_floats = 0;
-  bool any_observed = false;
+  bool any_statistics = false;
   for (const AttentionTile& tile : tiles_) {
     num_blocks += tile.num_blocks();
     num_floats += tile.num_blocks() * block_floats(tile);
-    any_observed |= tile.observe != nullptr;
+    any_statistics |= tile.keeps_weights();
   }
   float* partials = Reserve(partials_[0], num_floats * int64_t(sizeof(float)));
   // f(tile, block, the tile's partials) for every block.
@@ -125,10 +134,8 @@ void CpuBackend::DoAttention(const AttentionArgs& args) {
     kernels_.merge_blocks(job, tile, at);
     at += tile.num_blocks() * block_floats(tile);
   }
-  if (!any_observed) return;
-  for_blocks(kMassBlocksPerThread, [&](const AttentionTile& tile, int64_t block, float* tile_partials) {
-    if (tile.observe != nullptr) kernels_.add_mass(job, tile, block, tile_partials);
-  });
+  if (!any_statistics) return;
+  for_blocks(kMassBlocksPerThread, take_statistics);
 }
 
 }  // namespace winnow::cpu

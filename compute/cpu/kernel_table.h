@@ -3,6 +3,7 @@
 
 #include "compute/cpu/attention.h"
 #include "compute/cpu/attention_mass.h"
+#include "compute/cpu/attention_peaks.h"
 #include "compute/cpu/kernels.h"
 #include "compute/cpu/mat_mul.h"
 #include "compute/cpu/quantise.h"
@@ -18,6 +19,7 @@ constexpr CpuKernels MakeKernels() {
           .attend_block = AttendBlock<L>,
           .merge_blocks = MergeBlocks<L>,
           .add_mass = AddMass<L>,
+          .raise_peaks = RaisePeaks<L>,
           .rms_norm = RmsNormRow<L>,
           .silu_mul = SiluMulRow<L>,
           .add_sums = AddSumsRow<L>};

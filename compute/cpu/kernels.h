@@ -45,11 +45,14 @@ struct AttentionTile {
   int64_t visible_stride;
   const int32_t* observe;  // of the first row; null if no row of the tile is observed
   bool alone;              // no other tile has this sequence and KV head
+  float* peaks;            // [slots] of this sequence and the first head; null if no peaks are asked for
 
   int64_t Visible(int64_t r) const { return visible[r * visible_stride]; }
   int64_t num_blocks() const { return (Visible(rows - 1) + kAttentionBlockSlots - 1) / kAttentionBlockSlots; }
   int64_t num_queries() const { return rows * heads; }
   bool Observed(int64_t r) const { return observe != nullptr && observe[r] != 0; }
+  // Statistics need the weights of slots again when the sum over all blocks is known.
+  bool keeps_weights() const { return observe != nullptr || peaks != nullptr; }
 };
 // With more, scores and queries push a block's keys out of the first-level cache (20: 58, 12: 64 GFLOP/s in prefill).
 constexpr int64_t kMaxTileQueries = 12;
@@ -61,9 +64,11 @@ struct AttentionJob {
   int64_t query_heads;
   const std::byte* pool;  // pages
   KvLayout kv;
-  int64_t page_bytes;  // kv.page_bytes(), which is too slow to ask for every page
-  int64_t* mass;       // by physical slot; used by tiles with observed rows
-  bool one_thread;     // only one thread works on the job
+  int64_t page_bytes;       // kv.page_bytes(), which is too slow to ask for every page
+  int64_t* mass;            // by physical slot; used by tiles with observed rows
+  bool one_thread;          // only one thread works on the job
+  const float* peak_scale;  // [rows]; used by tiles with peaks
+  int64_t peak_slots;       // from one query head's peaks to the next one's
 };
 
 // The result of one block for one query, [head_dim + 32] floats: the weighted sum of V, 16 lanes of the sum of weights,
@@ -79,10 +84,10 @@ inline int64_t ReciprocalOffset(int64_t head_dim) {
   return head_dim + 17;
 }
 
-// All that is kept of one block of a tile: partials [queries][PartialFloats] and, if a row is observed, the weights of
-// slots, relative to the block's maximum, [queries][128].
+// All that is kept of one block of a tile: partials [queries][PartialFloats] and, if statistics are asked for, the
+// weights of slots, relative to the block's maximum, [queries][128].
 inline int64_t BlockFloats(const AttentionTile& tile, int64_t head_dim) {
-  const int64_t weights = tile.observe != nullptr ? kAttentionBlockSlots : 0;
+  const int64_t weights = tile.keeps_weights() ? kAttentionBlockSlots : 0;
   return tile.num_queries() * (PartialFloats(head_dim) + weights);
 }
 
@@ -96,6 +101,8 @@ struct CpuKernels {
   void (*merge_blocks)(const AttentionJob& job, const AttentionTile& tile, float* partials);
   // Adds the mass of one block of a tile with observed rows, after merge_blocks with the same partials.
   void (*add_mass)(const AttentionJob& job, const AttentionTile& tile, int64_t block, const float* partials);
+  // Raises the peaks of one block of a tile with peaks, likewise.
+  void (*raise_peaks)(const AttentionJob& job, const AttentionTile& tile, int64_t block, const float* partials);
   void (*rms_norm)(const float* x, const float* gain, float epsilon, int64_t n, float* out);
   void (*silu_mul)(float* gate, const float* up, int64_t n);
   void (*add_sums)(const int64_t* sums, float unit, int64_t n, float* to);

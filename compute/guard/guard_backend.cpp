@@ -93,6 +93,8 @@ void GuardBackend::DoAttention(const AttentionArgs& args) {
   Scope scope(this, {args.q, args.page_table, args.row_sequence, args.visible, args.pages}, {args.out});
   scope.AddIfGiven(args.observe, Access::kRead);
   scope.AddIfGiven(args.mass, Access::kWrite);
+  scope.AddIfGiven(args.peak_scale, Access::kRead);
+  scope.AddIfGiven(args.peaks, Access::kWrite);
   inner_->Attention(args);
 }
 

@@ -33,7 +33,10 @@ class HeadAttention {
     table_ = args.page_table.as<int32_t>() + (sequence * KvHeads() + kv_head) * max_pages;
   }
 
-  void Compute(const float* q, float* out) const {
+  void Compute(int64_t query_head) const {
+    const int64_t offset = (row_ * args_.q.dim(1) + query_head) * head_dim_;
+    const float* q = args_.q.as<float>() + offset;
+    float* out = args_.out.as<float>() + offset;
     std::vector<float> scores;
     for (int64_t j = 0; j < visible_; ++j) scores.push_back(Score(q, Slot(j)));
     // A maximum that skips NaN would depend on the order of slots, so NaN is handled first.
@@ -49,6 +52,7 @@ class HeadAttention {
     const bool observed = args_.observe.data() != nullptr && args_.observe.as<int32_t>()[row_] != 0;
     // The largest weight is 1, so the sum is at least 1, unless infinite scores have made all weights 0.
     if (observed && reciprocal <= 1) AddMass(blocks, reciprocal);
+    if (args_.peaks.data() != nullptr && reciprocal <= 1) RaisePeaks(blocks, reciprocal, query_head);
   }
 
  private:
@@ -95,16 +99,27 @@ class HeadAttention {
     return reciprocal;
   }
 
-  void AddMass(const std::vector<BlockSum>& blocks, float reciprocal) const {
+  // The softmax weight of slot j times `unit`.
+  float Weight(const std::vector<BlockSum>& blocks, float unit, float reciprocal, int64_t j) const {
     float top = blocks[0].top;
     for (const BlockSum& block : blocks) top = std::max(top, block.top);
+    const BlockSum& block = blocks[size_t(j / kAttentionBlockSlots)];
+    const float of_weight = unit * ExactExp(block.top - top) * reciprocal;
+    return block.weights[size_t(j % kAttentionBlockSlots)] * of_weight;
+  }
+
+  void AddMass(const std::vector<BlockSum>& blocks, float reciprocal) const {
     for (int64_t j = 0; j < visible_; ++j) {
-      const BlockSum& block = blocks[size_t(j / kAttentionBlockSlots)];
-      const float steps = kMassSteps * ExactExp(block.top - top) * reciprocal;
       const int64_t slot = table_[j / kPageSlots] * kPageSlots + j % kPageSlots;
-      args_.mass.as<int64_t>()[slot] +=
-          int64_t(std::nearbyint(block.weights[size_t(j % kAttentionBlockSlots)] * steps));
+      args_.mass.as<int64_t>()[slot] += int64_t(std::nearbyint(Weight(blocks, kMassSteps, reciprocal, j)));
     }
+  }
+
+  void RaisePeaks(const std::vector<BlockSum>& blocks, float reciprocal, int64_t query_head) const {
+    const int64_t sequence = args_.row_sequence.as<int32_t>()[row_];
+    float* peaks = args_.peaks.as<float>() + (sequence * args_.q.dim(1) + query_head) * args_.peaks.dim(2);
+    const float scale = args_.peak_scale.as<float>()[row_];
+    for (int64_t j = 0; j < visible_; ++j) peaks[j] = std::max(peaks[j], Weight(blocks, scale, reciprocal, j));
   }
 
   const AttentionArgs& args_;
@@ -119,10 +134,7 @@ class HeadAttention {
 void ReferenceBackend::DoAttention(const AttentionArgs& args) {
   const int64_t query_heads = args.q.dim(1), group = query_heads / args.page_table.dim(1);
   for (int64_t r = 0; r < args.q.dim(0); ++r) {
-    for (int64_t h = 0; h < query_heads; ++h) {
-      const int64_t offset = (r * query_heads + h) * args.kv.head_dim;
-      HeadAttention(args, r, h / group).Compute(args.q.as<float>() + offset, args.out.as<float>() + offset);
-    }
+    for (int64_t h = 0; h < query_heads; ++h) HeadAttention(args, r, h / group).Compute(h);
   }
 }
 

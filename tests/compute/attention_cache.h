@@ -52,6 +52,7 @@ class AttentionCache {
     const int64_t sequences = int64_t(c.lengths.size()), num_pages = sequences * c.kv_heads * max_pages_;
     pages_ = tensors.Empty(DType::kF32, {num_pages * c.kv.page_bytes() / 4});
     mass_ = tensors.Empty(DType::kI64, {num_pages, 16});
+    peaks_ = tensors.Empty(DType::kF32, {sequences, c.kv_heads * c.group, max_pages_ * 16 + 16});
     backend.Fill(pages_, 0xff);
     backend.Fill(mass_, 0xff);
     for (int64_t i = 0; i < num_pages; ++i) table_.push_back(int32_t(num_pages - 1 - i));
@@ -85,8 +86,9 @@ class AttentionCache {
     return q;
   }
 
-  // Outputs of a step; `observe` has one number a row, or none at all for a step without statistics.
-  std::vector<float> Attend(const AttentionStep& step, int64_t first = 0, const std::vector<int32_t>& observe = {}) {
+  // Outputs of a step; `observe` and `peak_scale` have one number a row, or none at all for a step without statistics.
+  std::vector<float> Attend(const AttentionStep& step, int64_t first = 0, const std::vector<int32_t>& observe = {},
+                            const std::vector<float>& peak_scale = {}) {
     const int64_t rows = int64_t(step.sequence.size()), heads = c_.kv_heads * c_.group, head_dim = c_.kv.head_dim;
     const Tensor out = tensors_.Empty(DType::kF32, {rows, heads, head_dim});
     AttentionArgs args = {tensors_.Floats({rows, heads, head_dim}, Queries(step, first)),
@@ -100,6 +102,10 @@ class AttentionCache {
       args.observe = tensors_.Ints({rows}, observe);
       args.mass = mass_;
     }
+    if (!peak_scale.empty()) {
+      args.peak_scale = tensors_.Floats({rows}, peak_scale);
+      args.peaks = peaks_;
+    }
     backend_.Attention(args);
     return tensors_.Get(out);
   }
@@ -112,13 +118,16 @@ class AttentionCache {
     return &keys_[size_t((first_key_[size_t(sequence * c_.kv_heads + kv_head)] + slot) * c_.kv.head_dim)];
   }
   std::vector<int64_t> Mass() { return tensors_.Get<int64_t>(mass_); }
+  // [sequence][query head][peak_slots()], 0 where nothing was seen.
+  std::vector<float> Peaks() { return tensors_.Get<float>(peaks_); }
+  int64_t peak_slots() const { return peaks_.dim(2); }
 
  private:
   DeviceTensors& tensors_;
   Backend& backend_;
   const AttentionCase& c_;
   int64_t max_pages_ = 0;
-  Tensor pages_, mass_;
+  Tensor pages_, mass_, peaks_;
   std::vector<int32_t> table_;
   std::vector<int64_t> first_key_;  // of every sequence and KV head
   std::vector<float> keys_;

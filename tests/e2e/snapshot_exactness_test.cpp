@@ -229,5 +229,36 @@ TEST_F(SnapshotExactness, ASecondSaveGoesOnFromTheFirst) {
   EXPECT_EQ(*Run(3, second).saved.at(0), *Run(2, whole).saved.at(0));
 }
 
+// The words are part of the file, and with more text behind it the whole text is repeated from uneven heads.
+TEST_F(SnapshotExactness, TheWordsOfAReplayComeAlong) {
+  for (const char* policy : {"kvzip", "kvzip-plus"}) {
+    Request request = MixedRequest(3, model_.config.vocab_size, kDone);
+    request.id = 0;
+    request.eviction = {.policy = policy, .budget = 43, .recent_tokens = 8};
+    request.eviction = ResolveEviction(request.eviction, {.prompt_tokens = request.prompt_tokens()}).value();
+    request.eviction.replay_prompt = {.chunk_tokens = 50, .first = {9, 200}, .next = {}};
+    const Request first = FirstPart(request, kDone);
+    const SavedSequence saved = ThroughTheFile(first, Run(2, first));
+    EXPECT_EQ(saved.eviction.replay_prompt, request.eviction.replay_prompt);
+    SequenceFileModel smaller = FileModel();
+    smaller.config.vocab_size = 200;
+    const Status refused = LoadSequence(Path(), smaller).status();
+    EXPECT_EQ(refused.code(), StatusCode::kBadFile);
+    EXPECT_NE(refused.message().find("eviction.replay_first: expected token ids from 0 to 199, found '9 200'"),
+              std::string::npos)
+        << refused.message();
+    Request second = Rest(request, saved, 20);
+    const std::vector<int32_t> more = RandomTokens(77, 29, model_.config.vocab_size);
+    second.prompt.insert(second.prompt.end(), more.begin(), more.end());
+    second.original_prompt_tokens = 0;
+    const RequestOutcome one = Run(1, second).requests[0];
+    EXPECT_EQ(one.evictions, 2);
+    EXPECT_EQ(Run(3, second).requests[0], one) << policy;
+    RunSettings chunked = Settings();
+    chunked.limits.max_num_batched_tokens = 5;
+    EXPECT_EQ(Run(2, second, chunked).requests[0], one) << policy;
+  }
+}
+
 }  // namespace
 }  // namespace winnow

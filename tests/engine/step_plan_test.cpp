@@ -21,7 +21,8 @@ Request FullRequest(int64_t id) {
                       .recent_tokens = 33,
                       .protect_prompt = true,
                       .scope = EvictionScope::kSequence,
-                      .timing = EvictionTiming::kAfterPrefill};
+                      .timing = EvictionTiming::kAfterPrefill,
+                      .replay_prompt = {.chunk_tokens = 99, .first = {4, 8}, .next = {1, 0, 6}}};
   request.pinned = {{.after_tokens = 1, .num_slots = 2, .keys = {0.5f, -2}, .values = {3, 1e30f}},
                     {.after_tokens = 3, .num_slots = 1, .keys = {7}, .values = {-0.0f}}};
   return request;
@@ -47,6 +48,7 @@ void ExpectEqual(const Request& got, const Request& want) {
   EXPECT_EQ(got.eviction.protect_prompt, want.eviction.protect_prompt);
   EXPECT_EQ(got.eviction.scope, want.eviction.scope);
   EXPECT_EQ(got.eviction.timing, want.eviction.timing);
+  EXPECT_EQ(got.eviction.replay_prompt, want.eviction.replay_prompt);
   ASSERT_EQ(got.pinned.size(), want.pinned.size());
   for (size_t i = 0; i < want.pinned.size(); ++i) {
     EXPECT_EQ(got.pinned[i].after_tokens, want.pinned[i].after_tokens);

@@ -32,6 +32,9 @@ class GoldenCase {
     return results();
   }
 
+  // KVzip's chunks, in order: start, end, tokens of the replay.
+  const nlohmann::json& replays() const { return json_.at("replays"); }
+
   bool Has(const std::string& array) const { return json_.at("arrays").contains(array); }
   // All numbers of a bf16 or f32 array, last index fastest.
   std::vector<float> Floats(const std::string& array) const {

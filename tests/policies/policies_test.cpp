@@ -57,15 +57,14 @@ std::span<const float> FutureOf(size_t length) {
   return std::span(kFuture).first(length);
 }
 
-// Queries of an observation window of 8 tokens, 3 heads to a group.
-constexpr int64_t kGroup = 3;
-std::span<const float> WindowQueries() {
-  static const std::vector<float> kQueries = [] {
-    std::vector<float> queries;
-    for (uint32_t i = 0; i < 8 * kGroup * kHeadDim; ++i) queries.push_back(float(Philox(5, {i, 0, 0, 0})[0] % 9) / 8);
-    return queries;
+// How much a replay looks at each slot, likewise.
+std::span<const float> ReplayOf(size_t length) {
+  static const std::vector<float> kReplay = [] {
+    std::vector<float> replay;
+    for (uint32_t i = 0; i < 4096; ++i) replay.push_back(float(Philox(7, {i, 0, 0, 0})[0] % 89) / 89);
+    return replay;
   }();
-  return kQueries;
+  return std::span(kReplay).first(length);
 }
 
 std::span<const int64_t> WindowPositions() {
@@ -92,6 +91,7 @@ HeadView ViewOf(const std::vector<int32_t>& positions) {
           .values = KeysOf(positions.size()),
           .rotary_frequencies = Frequencies(),
           .future = FutureOf(positions.size()),
+          .replay = ReplayOf(positions.size()),
           .window_begin = RecentBegin(positions, {.recent_tokens = 8, .pinned_positions = {}}),
           .recent_begin = RecentBegin(positions, kProtection),
           .tokens_seen = positions.empty() ? 0 : positions.back() + 1,
@@ -448,6 +448,26 @@ TEST(GoldenPolicy, ScoresByTheFutureAloneAndHeadsDoNotShareAKeptSet) {
   EXPECT_TRUE(policy->observations().future);
   EXPECT_FALSE(policy->SupportsScope(EvictionScope::kLayer));
   EXPECT_FALSE(policy->SupportsScope(EvictionScope::kSequence));
+}
+
+TEST(KvZipPolicy, ScoresByTheReplayAloneAndAllHeadsCompeteWithoutAFloor) {
+  for (const auto& [name, observed] :
+       {std::pair{"kvzip", ObservedReplay::kAttention}, std::pair{"kvzip-plus", ObservedReplay::kUpdate}}) {
+    const auto policy = MakePolicy(name).value();
+    const std::vector<int32_t> positions = {0, 3, 4, 8};
+    const std::vector<float> replay = {0.25f, 0, 0.5f, 0.25f};
+    HeadView view = ViewOf(positions);
+    view.mass = {};
+    view.keys = {};
+    view.replay = replay;
+    EXPECT_EQ(Scores(*policy, view), replay);
+    EXPECT_EQ(policy->observations(), Observations{.replay = observed});
+    EXPECT_EQ(policy->timing(), EvictionTiming::kAfterPrefill);
+    EXPECT_EQ(policy->allocation(), BudgetAllocation::kSequence);
+    EXPECT_EQ(policy->FloorShare(), 0);
+    EXPECT_FALSE(policy->SupportsScope(EvictionScope::kLayer));
+    EXPECT_FALSE(policy->SupportsScope(EvictionScope::kSequence));
+  }
 }
 
 TEST(RandomPolicy, WiderScopesDrawOnceForAllTheirHeads) {

@@ -1,5 +1,6 @@
 #include "tests/support/naive_llama.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compute/weight_blocks.h"
@@ -49,23 +50,57 @@ void NaiveLlama::Rotate(Vector& x, int64_t position) const {
   }
 }
 
-NaiveLlama::Vector NaiveLlama::Attend(const Vector& q, const Memory& memory,
-                                      const std::vector<int64_t>& visible) const {
+NaiveLlama::Vector NaiveLlama::Attend(const Vector& q, const Memory& memory, const std::vector<int64_t>& visible,
+                                      std::vector<Vector>* weights) const {
   const size_t head_dim = size_t(config_.head_dim), group = size_t(config_.num_query_heads / config_.num_kv_heads);
   Vector out(q.size(), 0.0);
   for (size_t head = 0; head < size_t(config_.num_query_heads); ++head) {
     const size_t at = head * head_dim, kv_at = head / group * head_dim;
     double sum = 0;
+    Vector& paid = weights->emplace_back();
     for (int64_t position : visible) {
       double score = 0;
       for (size_t d = 0; d < head_dim; ++d) score += q[at + d] * memory.keys[size_t(position)][kv_at + d];
       const double weight = std::exp(score / std::sqrt(double(head_dim)));
       sum += weight;
+      paid.push_back(weight);
       for (size_t d = 0; d < head_dim; ++d) out[at + d] += weight * memory.values[size_t(position)][kv_at + d];
     }
     for (size_t d = 0; d < head_dim; ++d) out[at + d] /= sum;
+    for (double& weight : paid) weight /= sum;
   }
   return out;
+}
+
+NaiveLlama::Vector NaiveLlama::Read(int32_t token, const std::vector<int64_t>& visible, std::vector<Memory>& memories,
+                                    std::vector<Paid>* paid) const {
+  const int64_t position = int64_t(memories[0].keys.size());
+  const Matrix& embedding = Get("token_embd.weight");
+  const auto row = embedding.values.begin() + int64_t(token) * int64_t(embedding.columns);
+  Vector hidden(row, row + int64_t(embedding.columns));
+  const auto add = [&](const Vector& x) {
+    for (size_t i = 0; i < hidden.size(); ++i) hidden[i] += x[i];
+  };
+  for (size_t layer = 0; layer < memories.size(); ++layer) {
+    const std::string prefix = "blk." + std::to_string(layer) + ".";
+    Vector x = Norm(hidden, prefix + "attn_norm.weight");
+    double squared = 0;
+    for (double value : x) squared += value * value;
+    Vector q = Times(Get(prefix + "attn_q.weight"), x), k = Times(Get(prefix + "attn_k.weight"), x);
+    Rotate(q, position);
+    Rotate(k, position);
+    memories[layer].keys.push_back(k);
+    memories[layer].values.push_back(Times(Get(prefix + "attn_v.weight"), x));
+    std::vector<Vector> weights;
+    add(Times(Get(prefix + "attn_output.weight"), Attend(q, memories[layer], visible, &weights)));
+    if (paid != nullptr) paid->push_back({std::sqrt(squared), weights});
+    x = Norm(hidden, prefix + "ffn_norm.weight");
+    Vector gate = Times(Get(prefix + "ffn_gate.weight"), x);
+    const Vector up = Times(Get(prefix + "ffn_up.weight"), x);
+    for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+    add(Times(Get(prefix + "ffn_down.weight"), gate));
+  }
+  return hidden;
 }
 
 std::vector<std::vector<double>> NaiveLlama::Logits(const std::vector<int32_t>& tokens,
@@ -75,27 +110,7 @@ std::vector<std::vector<double>> NaiveLlama::Logits(const std::vector<int32_t>& 
   std::vector<int64_t> visible;  // positions, ascending; the same for all heads
   for (size_t position = 0; position < tokens.size(); ++position) {
     visible.push_back(int64_t(position));
-    const Matrix& embedding = Get("token_embd.weight");
-    const auto row = embedding.values.begin() + int64_t(tokens[position]) * int64_t(embedding.columns);
-    Vector hidden(row, row + int64_t(embedding.columns));
-    const auto add = [&](const Vector& x) {
-      for (size_t i = 0; i < hidden.size(); ++i) hidden[i] += x[i];
-    };
-    for (size_t layer = 0; layer < memories.size(); ++layer) {
-      const std::string prefix = "blk." + std::to_string(layer) + ".";
-      Vector x = Norm(hidden, prefix + "attn_norm.weight");
-      Vector q = Times(Get(prefix + "attn_q.weight"), x), k = Times(Get(prefix + "attn_k.weight"), x);
-      Rotate(q, int64_t(position));
-      Rotate(k, int64_t(position));
-      memories[layer].keys.push_back(k);
-      memories[layer].values.push_back(Times(Get(prefix + "attn_v.weight"), x));
-      add(Times(Get(prefix + "attn_output.weight"), Attend(q, memories[layer], visible)));
-      x = Norm(hidden, prefix + "ffn_norm.weight");
-      Vector gate = Times(Get(prefix + "ffn_gate.weight"), x);
-      const Vector up = Times(Get(prefix + "ffn_up.weight"), x);
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
-      add(Times(Get(prefix + "ffn_down.weight"), gate));
-    }
+    const Vector hidden = Read(tokens[position], visible, memories, nullptr);
     all.push_back(Times(Get(config_.tied_embeddings ? "token_embd.weight" : "output.weight"),
                         Norm(hidden, "output_norm.weight")));
     if (eviction.budget > 0 && int64_t(visible.size()) == eviction.budget + eviction.interval) {
@@ -103,6 +118,60 @@ std::vector<std::vector<double>> NaiveLlama::Logits(const std::vector<int32_t>& 
     }
   }
   return all;
+}
+
+double NaiveLlama::ProjectedLength(size_t layer, size_t query_head, const Vector& values) const {
+  const size_t head_dim = size_t(config_.head_dim), group = size_t(config_.num_query_heads / config_.num_kv_heads);
+  Vector x(size_t(config_.num_query_heads) * head_dim, 0.0);
+  for (size_t d = 0; d < head_dim; ++d) x[query_head * head_dim + d] = values[query_head / group * head_dim + d];
+  double squared = 0;
+  for (double y : Times(Get("blk." + std::to_string(layer) + ".attn_output.weight"), x)) squared += y * y;
+  return std::sqrt(squared);
+}
+
+std::vector<std::vector<double>> NaiveLlama::ReplayScores(const std::vector<int32_t>& tokens,
+                                                          const NaiveReplay& replay) const {
+  std::vector<Memory> context(static_cast<size_t>(config_.num_layers));
+  std::vector<int64_t> all;
+  for (int32_t token : tokens) {
+    all.push_back(int64_t(all.size()));
+    Read(token, all, context, nullptr);
+  }
+  const size_t kv_heads = size_t(config_.num_kv_heads), group = size_t(config_.num_query_heads) / kv_heads;
+  std::vector<std::vector<double>> scores(context.size() * kv_heads, Vector(tokens.size(), 0.0));
+  for (size_t begin = 0; begin < tokens.size(); begin += size_t(replay.chunk_tokens)) {
+    const size_t end = std::min(tokens.size(), begin + size_t(replay.chunk_tokens));
+    std::vector<int32_t> input = begin == 0 ? replay.first : replay.next;
+    for (size_t i = begin - std::min({begin, size_t(replay.chunk_tokens), size_t(8)}); i < end; ++i) {
+      input.push_back(tokens[i]);
+    }
+    std::vector<int64_t> visible;
+    for (size_t i = 0; i < end; ++i) {
+      if (i < size_t(replay.sink_tokens) || i >= begin) visible.push_back(int64_t(i));
+    }
+    const size_t num_cached = visible.size();
+    std::vector<Memory> memories = context;
+    for (int32_t token : input) {
+      visible.push_back(int64_t(memories[0].keys.size()));
+      std::vector<Paid> paid;
+      Read(token, visible, memories, &paid);
+      for (size_t layer = 0; layer < paid.size(); ++layer) {
+        for (size_t head = 0; head < kv_heads * group; ++head) {
+          for (size_t i = 0; i < num_cached; ++i) {
+            const size_t position = size_t(visible[i]);
+            if (position < begin) continue;
+            double weight = paid[layer].weights[head][i];
+            if (replay.weigh_updates) {
+              weight *= ProjectedLength(layer, head, context[layer].values[position]) / paid[layer].input_length;
+            }
+            double& score = scores[layer * kv_heads + head / group][position];
+            score = std::max(score, weight);
+          }
+        }
+      }
+    }
+  }
+  return scores;
 }
 
 }  // namespace winnow

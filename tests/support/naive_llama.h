@@ -19,12 +19,24 @@ struct NaiveEviction {
   int64_t sink_tokens = 0;
 };
 
+// KVzip's replay of a text: chunk by chunk, [first or next | the end of the chunk before | the chunk] is read again,
+// and sees the first `sink_tokens` positions, the chunk and itself.
+struct NaiveReplay {
+  int64_t chunk_tokens = 0;
+  std::vector<int32_t> first, next;
+  int64_t sink_tokens = 0;
+  bool weigh_updates = false;  // as KVzip+ does
+};
+
 class NaiveLlama {
  public:
   NaiveLlama(const GgufFile& file, const ModelConfig& config);
 
   // Logits after every token of a text: [tokens][vocabulary].
   std::vector<std::vector<double>> Logits(const std::vector<int32_t>& tokens, const NaiveEviction& eviction) const;
+
+  // The scores of every position: [layer * KV heads + head][tokens].
+  std::vector<std::vector<double>> ReplayScores(const std::vector<int32_t>& tokens, const NaiveReplay& replay) const;
 
  private:
   using Vector = std::vector<double>;
@@ -36,13 +48,24 @@ class NaiveLlama {
   struct Memory {
     std::vector<Vector> keys, values;
   };
+  // What one token did in one layer.
+  struct Paid {
+    double input_length;          // of its attention input
+    std::vector<Vector> weights;  // [query head][visible]
+  };
 
   const Matrix& Get(const std::string& name) const { return tensors_.at(name); }
   static Vector Times(const Matrix& matrix, const Vector& x);
   Vector Norm(const Vector& x, const std::string& gain) const;
   // Turns every head's row pairs (2i, 2i + 1), as files of the llama family mean them.
   void Rotate(Vector& x, int64_t position) const;
-  Vector Attend(const Vector& q, const Memory& memory, const std::vector<int64_t>& visible) const;
+  Vector Attend(const Vector& q, const Memory& memory, const std::vector<int64_t>& visible,
+                std::vector<Vector>* weights) const;
+  // Reads the token of the next position and returns its hidden state. paid [layers], if it is not null.
+  Vector Read(int32_t token, const std::vector<int64_t>& visible, std::vector<Memory>& memories,
+              std::vector<Paid>* paid) const;
+  // ||W_O^(head) v||: the output projection of a vector that holds v in the columns of this query head alone.
+  double ProjectedLength(size_t layer, size_t query_head, const Vector& values) const;
 
   ModelConfig config_;
   std::map<std::string, Matrix> tensors_;
