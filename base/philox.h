@@ -24,7 +24,14 @@ inline constexpr PhiloxBlock Philox(uint64_t key, PhiloxBlock counter) {
 }
 
 // What a random number is for. Part of the counter, so that purposes never share numbers.
-enum class RandomPurpose : uint32_t { kSampling = 1, kRandomEviction = 2, kTestWeights = 3, kSeed = 4, kBootstrap = 5 };
+enum class RandomPurpose : uint32_t {
+  kSampling = 1,
+  kRandomEviction = 2,
+  kTestWeights = 3,
+  kSeed = 4,
+  kBootstrap = 5,
+  kEvalTask = 6
+};
 
 // A float in (0, 1): the middle of one of 2^23 equal cells, exact in float, so it is never 0 or 1 and its log is
 // finite.

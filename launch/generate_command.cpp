@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "engine/leader.h"
 #include "engine/worker.h"
+#include "launch/answer_text.h"
 #include "launch/console.h"
 #include "launch/generate_report.h"
 #include "launch/generate_requests.h"
@@ -93,16 +94,6 @@ bool ObservesAttention(const std::vector<Request>& requests) {
   });
 }
 
-// The text of an answer: without the stop token and other control tokens.
-std::string TextOf(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  Utf8Stream stream;
-  std::string text;
-  for (int32_t id : ids) {
-    if (!tokenizer.IsControl(id)) text += stream.Push(tokenizer.TokenBytes(id));
-  }
-  return text + stream.Finish();
-}
-
 // Streams the tokens of a single request; several requests are printed whole, one after the other.
 class TextPrinter {
  public:
@@ -118,7 +109,7 @@ class TextPrinter {
       PrintOut(stream_.Finish() + "\n");
     } else {
       PrintOut(fmt::format("--- request {} ({})\n{}\n", completion.request_id, Name(completion.finish_reason),
-                           TextOf(tokenizer_, completion.token_ids)));
+                           AnswerText(tokenizer_, completion.token_ids)));
     }
   }
 
@@ -148,7 +139,7 @@ Status Report(const GenerateOptions& options, const Front& front, const RunSumma
   const auto& requests = front.prepared.requests;
   if (options.json) {
     for (size_t i = 0; i < requests.size(); ++i) {
-      const std::string text = TextOf(*front.tokenizer, front.completions[i].token_ids);
+      const std::string text = AnswerText(*front.tokenizer, front.completions[i].token_ids);
       PrintOut(CompletionJson(requests[i], front.completions[i], text, run).dump() + "\n");
     }
   } else {

@@ -15,7 +15,10 @@
 #include "base/version.h"
 #include "dist/communicator.h"
 #include "launch/eval_loss_command.h"
+#include "launch/eval_needle_command.h"
 #include "launch/eval_patterns_command.h"
+#include "launch/eval_qa_command.h"
+#include "launch/eval_ruler_command.h"
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
 #include "launch/version_command.h"
@@ -62,7 +65,8 @@ std::string ThreadsAsked(const std::optional<int>& threads) {
 }
 
 // What was asked for that takes memory besides the model and the KV pages, which say so themselves.
-std::string MemoryAsked(const GenerateOptions& o) {
+template <class Options>
+std::string MemoryAsked(const Options& o) {
   return "--max-num-batched-tokens " + std::to_string(o.max_num_batched_tokens) + ", --max-num-seqs " +
          std::to_string(o.max_num_seqs) + ", " + ThreadsAsked(o.threads);
 }
@@ -110,6 +114,18 @@ int Main(int argc, char** argv) {
   auto* eval_patterns = eval->add_subcommand("patterns", "which KV pairs a text attends to again, and who holds them");
   AddEvalLossFlags(*eval_patterns, &eval_patterns_options);
   eval_patterns_options.command_line.assign(argv, argv + argc);
+  EvalRulerOptions eval_ruler_options;
+  auto* eval_ruler = eval->add_subcommand("ruler", "RULER's tasks, generated, with a full cache and under policies");
+  AddEvalRulerFlags(*eval_ruler, &eval_ruler_options);
+  eval_ruler_options.command_line.assign(argv, argv + argc);
+  EvalNeedleOptions eval_needle_options;
+  auto* eval_needle = eval->add_subcommand("needle", "one needle in a haystack, over lengths and depths");
+  AddEvalNeedleFlags(*eval_needle, &eval_needle_options);
+  eval_needle_options.command_line.assign(argv, argv + argc);
+  EvalQaOptions eval_qa_options;
+  auto* eval_qa = eval->add_subcommand("qa", "problems of yours: GSM8K, AIME, GPQA, BBH, LongBench");
+  AddEvalQaFlags(*eval_qa, &eval_qa_options);
+  eval_qa_options.command_line.assign(argv, argv + argc);
 
   std::string inspect_path;
   bool inspect_json = false, version_json = false;
@@ -143,6 +159,18 @@ int Main(int argc, char** argv) {
   if (eval_patterns->parsed()) {
     return RunOnRanks(status, &argc, &argv, ThreadsAsked(eval_patterns_options.threads),
                       [&](Communicator& c) { return RunEvalPatterns(status, eval_patterns_options, c); });
+  }
+  if (eval_ruler->parsed()) {
+    return RunOnRanks(status, &argc, &argv, MemoryAsked(eval_ruler_options),
+                      [&](Communicator& c) { return RunEvalRuler(status, eval_ruler_options, c); });
+  }
+  if (eval_needle->parsed()) {
+    return RunOnRanks(status, &argc, &argv, MemoryAsked(eval_needle_options),
+                      [&](Communicator& c) { return RunEvalNeedle(status, eval_needle_options, c); });
+  }
+  if (eval_qa->parsed()) {
+    return RunOnRanks(status, &argc, &argv, MemoryAsked(eval_qa_options),
+                      [&](Communicator& c) { return RunEvalQa(status, eval_qa_options, c); });
   }
 
   // No work for many ranks: the first one answers, and its exit code is the job's.

@@ -1,0 +1,107 @@
+#include "launch/eval_task_rows.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/whole_file.h"
+
+namespace winnow {
+namespace {
+
+ResultJson BudgetJson(const EvalCase& asked) {
+  return asked.budget > 0 ? ResultJson(asked.budget) : ResultJson(nullptr);
+}
+
+ResultJson RatioJson(const EvalCase& asked) {
+  return asked.ratio > 0 ? ResultJson(asked.ratio) : ResultJson(nullptr);
+}
+
+}  // namespace
+
+ResultJson CaseJson(const CaseAnswers& one) {
+  const EvictionSettings& settings = one.settings;
+  const bool evicts = settings.evicts(), is_chunked = settings.timing == EvictionTiming::kChunked;
+  return {{"policy", one.asked.policy},
+          {"scope", evicts ? ResultJson(Name(*settings.scope)) : ResultJson(nullptr)},
+          {"allocation", evicts ? ResultJson(Name(*settings.allocation)) : ResultJson(nullptr)},
+          {"budget", BudgetJson(one.asked)},
+          {"ratio", RatioJson(one.asked)},
+          {"interval", evicts && is_chunked ? ResultJson(settings.interval) : ResultJson(nullptr)}};
+}
+
+double KeptRatio(std::span<const EvalAnswer> answers) {
+  double sum = 0;
+  for (const EvalAnswer& answer : answers) sum += double(answer.kv.kept_entries) / double(answer.kv.full_entries);
+  return sum / double(answers.size());
+}
+
+ResultJson CacheJson(std::span<const EvalAnswer> answers) {
+  int64_t evicted = 0, evictions = 0, without = 0, peak_bytes = 0;
+  for (const EvalAnswer& answer : answers) {
+    evicted += answer.kv.evicted_entries;
+    evictions += answer.kv.evictions;
+    without += answer.kv.evictions == 0;
+    const auto& peaks = answer.kv.peak_bytes_per_rank;
+    peak_bytes = std::max(peak_bytes, std::accumulate(peaks.begin(), peaks.end(), int64_t(0)));
+  }
+  return {{"kept_ratio", KeptRatio(answers)},
+          {"evicted_entries", evicted},
+          {"evictions_per_answer", double(evictions) / double(answers.size())},
+          {"answers_without_eviction", without},
+          {"peak_bytes", peak_bytes}};
+}
+
+std::optional<std::string> ReasonToRefuse(const EvalCase& asked, std::span<const EvalAnswer> answers) {
+  const auto evicted = [](const EvalAnswer& answer) { return answer.kv.evictions > 0; };
+  if (asked.policy == "full" || std::any_of(answers.begin(), answers.end(), evicted)) return std::nullopt;
+  return "it never evicted in any of " + std::to_string(answers.size()) +
+         " answer(s): give a smaller budget or longer prompts";
+}
+
+ResultJson RefusalJson(const EvalCase& asked, const std::string& of_what, const std::string& reason) {
+  return {{"policy", asked.policy}, {"budget", asked.BudgetText()}, {"of", of_what}, {"reason", reason}};
+}
+
+ResultJson TaskSettingsJson(const EvalTaskOptions& options) {
+  const EvictionSettings& eviction = options.eviction;
+  const auto chosen = [](const auto& choice) { return choice ? std::string(Name(*choice)) : std::string("policy"); };
+  ResultJson json;
+  json["policies"] = options.policies;
+  if (!options.budgets.empty()) json["budgets"] = options.budgets;
+  if (!options.ratios.empty()) json["ratios"] = options.ratios;
+  json["interval"] = eviction.interval;
+  json["sink_tokens"] = eviction.sink_tokens;
+  json["recent_tokens"] = eviction.recent_tokens;
+  json["protect_prompt"] = eviction.protect_prompt;
+  json["scope"] = chosen(eviction.scope);
+  json["allocation"] = chosen(eviction.allocation);
+  json["query_aware"] = options.query_aware;
+  json["seed"] = options.seed;
+  json["kv_cache_dtype"] = options.kv_cache_dtype;
+  json["numerics"] = options.numerics;
+  json["max_tokens"] = options.max_new_tokens ? ResultJson(*options.max_new_tokens) : ResultJson(nullptr);
+  return json;
+}
+
+Status WriteAnswers(const std::string& path, const std::vector<EvalPrompt>& prompts,
+                    const std::vector<CaseAnswers>& cases) {
+  std::string lines;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    for (const CaseAnswers& one : cases) {
+      const EvalAnswer& answer = one.answers[i];
+      const ResultJson line = {{"prompt", prompts[i].where},
+                               {"policy", one.asked.policy},
+                               {"budget", BudgetJson(one.asked)},
+                               {"ratio", RatioJson(one.asked)},
+                               {"choice_index", prompts[i].choice_index},
+                               {"text", answer.text},
+                               {"tokens", answer.token_ids.size()},
+                               {"finish_reason", Name(answer.finish_reason)}};
+      lines += line.dump(-1, ' ', false, ResultJson::error_handler_t::replace) + "\n";
+    }
+  }
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(lines.data()), lines.size());
+  return WriteWholeFile(path, std::span(&bytes, 1));
+}
+
+}  // namespace winnow
