@@ -143,9 +143,8 @@ TEST(ContextReplay, RanksThreadsChunksAndBackendsChangeNoBit) {
   for (bool weigh_updates : {false, true}) {
     const Asked asked{.tokens = RandomTokens(4, 70, 250), .weigh_updates = weigh_updates};
     const SlotScores alone = ScoresOf(model, asked, 1, {.pool_slots = 512}, 70);
-    for (int ranks : {2, 3, 5}) {
-      EXPECT_EQ(ScoresOf(model, asked, ranks, {.num_threads = 2, .pool_slots = 512}, 9), alone) << ranks;
-    }
+    EXPECT_EQ(ScoresOf(model, asked, 2, {.num_threads = 2, .pool_slots = 512}, 9), alone);
+    for (int ranks : {3, 5}) EXPECT_EQ(ScoresOf(model, asked, ranks, {.pool_slots = 512}, 17), alone) << ranks;
     EXPECT_EQ(ScoresOf(model, asked, 1, {.backend = "guard", .pool_slots = 512}, 1), alone);
     EXPECT_EQ(ScoresOf(model, asked, 1, {.backend = "reference", .pool_slots = 512}, 33), alone);
   }
