@@ -4,6 +4,8 @@
 #include <ctime>
 #include <utility>
 
+#include "engine/context_replay.h"
+#include "launch/replay_prompt.h"
 #include "launch/text_file.h"
 #include "model/chat_prompt.h"
 
@@ -60,6 +62,9 @@ Result<Request> Conversation::MakeRequest(std::vector<int32_t> prompt) const {
       request.eviction,
       ResolveEviction(options_.eviction,
                       {.prompt_tokens = request.prompt_tokens(), .max_tokens = context_, .shape = shape_}));
+  if (Replays(request.eviction)) {
+    WINNOW_ASSIGN_OR_RETURN(request.eviction.replay_prompt, MakeReplayPrompt(tokenizer_));
+  }
   return request;
 }
 
