@@ -10,12 +10,14 @@
 
 #include "base/printable_text.h"
 #include "base/progress_bar.h"
+#include "engine/context_replay.h"
 #include "engine/worker.h"
 #include "launch/answer_text.h"
 #include "launch/console.h"
 #include "launch/eval_task_rows.h"
 #include "launch/kv_memory.h"
 #include "launch/model_session.h"
+#include "launch/replay_prompt.h"
 #include "model/whole_file.h"
 
 namespace winnow {
@@ -48,6 +50,9 @@ Result<Request> ToRequest(const EvalTaskOptions& options, const ModelConfig& con
     return InvalidArgument(prompt.where + ", policy " + asked.policy + ": " + eviction.status().message());
   }
   request.eviction = std::move(eviction).value();
+  if (Replays(request.eviction)) {
+    WINNOW_ASSIGN_OR_RETURN(request.eviction.replay_prompt, MakeReplayPrompt(tokenizer));
+  }
   return request;
 }
 
