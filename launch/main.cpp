@@ -14,6 +14,7 @@
 #include "base/printable_text.h"
 #include "base/version.h"
 #include "dist/communicator.h"
+#include "launch/chat_command.h"
 #include "launch/eval_loss_command.h"
 #include "launch/eval_needle_command.h"
 #include "launch/eval_patterns_command.h"
@@ -104,6 +105,10 @@ int Main(int argc, char** argv) {
   auto* generate = app.add_subcommand("generate", "continue prompts");
   AddGenerateFlags(*generate, &generate_options);
 
+  ChatOptions chat_options;
+  auto* chat = app.add_subcommand("chat", "talk with a model, line by line");
+  AddChatFlags(*chat, &chat_options);
+
   EvalLossOptions eval_loss_options;
   auto* eval = app.add_subcommand("eval", "measure what eviction costs");
   eval->require_subcommand(1);
@@ -151,6 +156,12 @@ int Main(int argc, char** argv) {
   if (generate->parsed()) {
     return RunOnRanks(status, &argc, &argv, MemoryAsked(generate_options),
                       [&](Communicator& c) { return RunGenerate(status, generate_options, c); });
+  }
+  if (chat->parsed()) {
+    const std::string memory_asked = "--max-num-batched-tokens " + std::to_string(chat_options.max_num_batched_tokens) +
+                                     ", " + ThreadsAsked(chat_options.threads);
+    return RunOnRanks(status, &argc, &argv, memory_asked,
+                      [&](Communicator& c) { return RunChat(status, chat_options, c); });
   }
   if (eval_loss->parsed()) {
     return RunOnRanks(status, &argc, &argv, ThreadsAsked(eval_loss_options.threads),
