@@ -67,6 +67,17 @@ std::span<const float> ReplayOf(size_t length) {
   return std::span(kReplay).first(length);
 }
 
+// Queries of an observation window of 8 tokens, 3 heads to a group.
+constexpr int64_t kGroup = 3;
+std::span<const float> WindowQueries() {
+  static const std::vector<float> kQueries = [] {
+    std::vector<float> queries;
+    for (uint32_t i = 0; i < 8 * kGroup * kHeadDim; ++i) queries.push_back(float(Philox(5, {i, 0, 0, 0})[0] % 9) / 8);
+    return queries;
+  }();
+  return kQueries;
+}
+
 std::span<const int64_t> WindowPositions() {
   static const std::vector<int64_t> kPositions = {92, 93, 94, 95, 96, 97, 98, 99};
   return kPositions;
