@@ -3,34 +3,51 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/printable_text.h"
-#include "base/progress_bar.h"
+#include "base/version.h"
 #include "launch/console.h"
 #include "launch/eval_loss_cases.h"
 #include "launch/eval_loss_result.h"
 #include "launch/eval_loss_session.h"
+#include "launch/eval_loss_units.h"
 
 namespace winnow {
 namespace {
 
-Status RunStudies(const EvalLossOptions& options, const std::vector<EvalText>& texts, RankEngine& engine,
-                  ProgressBar* bar, std::vector<BudgetStudy>* studies) {
-  int64_t done_before = 0;
-  for (BudgetStudy& study : *studies) {
-    for (const EvalText& text : texts) {
-      WINNOW_ASSIGN_OR_RETURN(const auto cases, CasesOf(options, study, text));
-      WINNOW_ASSIGN_OR_RETURN(auto scores, RunLossStudy(engine.runner(), text, cases, options.seed, [&](int64_t done) {
-                                if (bar != nullptr) bar->Update(uint64_t(done_before + done));
-                              }));
-      done_before += LossStudyTokens(text, cases);
-      for (size_t i = 0; i < scores.size(); ++i) study.texts[i].push_back({text.id, text.kind, std::move(scores[i])});
+// Everything that decides what a unit's value is: what was asked, of which model and texts. Sizes of caches depend on
+// the ranks that share a model, and under --numerics fast all numbers do.
+ResultJson JournalIdentity(const EvalLossOptions& options, const EvalLossSession& session, int tensor_parallel) {
+  ResultJson settings = LossSettingsJson(options, session.texts, session.max_text_tokens);
+  settings.erase("text_files");  // the texts themselves count
+  const BuildInfo& build = GetBuildInfo();
+  ResultJson identity = {{"settings", std::move(settings)},
+                         {"model", ModelJson(session.model)},
+                         {"tensor_parallel", tensor_parallel},
+                         {"winnow", {{"version", build.version}, {"git_id", build.git_id}}}};
+  if (options.numerics == "fast") identity["threads_per_rank"] = session.threads;
+  return identity;
+}
+
+// The journal beside --out, on rank 0; none without --out. The Status is the same on all ranks.
+Status OpenJournal(const EvalLossOptions& options, const EvalLossSession& session, Communicator& world,
+                   std::optional<EvalJournal>* journal) {
+  Status opened = OkStatus();
+  if (world.rank() == 0 && options.out_path) {
+    auto mine =
+        EvalJournal::Open(*options.out_path + ".journal",
+                          JournalIdentity(options, session, options.tensor_parallel(world.size())), options.resume);
+    opened = mine.status();
+    if (opened.ok()) journal->emplace(std::move(mine).value());
+    if (opened.ok() && !(*journal)->finished().empty()) {
+      Note(fmt::format("going on after {} finished units of {}.journal", (*journal)->finished().size(),
+                       *options.out_path));
     }
   }
-  return OkStatus();
+  return AgreeOnVerdict(world, opened);
 }
 
 Status Report(const EvalLossOptions& options, const LossOutcome& outcome, ResultJson settings, ResultJson timing,
@@ -43,16 +60,19 @@ Status Report(const EvalLossOptions& options, const LossOutcome& outcome, Result
     return InvalidArgument("every row was refused; the first reason: " +
                            outcome.refused[0]["reason"].get<std::string>());
   }
-  if (options.json) {
+  if (options.json || options.out_path) {
     const ResultJson result = MakeResult({.kind = "loss",
                                           .command = options.command_line,
                                           .settings = std::move(settings),
                                           .rows = outcome.rows,
                                           .refused = outcome.refused,
-                                          .timing = std::move(timing)},
+                                          .timing = timing},
                                          model, environment);
-    PrintOut(result.dump(-1, ' ', false, ResultJson::error_handler_t::replace) + "\n");
-    return CheckOutput();
+    if (options.out_path) WINNOW_RETURN_IF_ERROR(WriteResultFile(*options.out_path, result));
+    if (options.json) {
+      PrintOut(result.dump(-1, ' ', false, ResultJson::error_handler_t::replace) + "\n");
+      return CheckOutput();
+    }
   }
   PrintOut(outcome.table);
   PrintOut(
@@ -69,34 +89,32 @@ Status RunEvalLoss(const Status& arguments, EvalLossOptions options, Communicato
   const bool is_first = communicator.rank() == 0;
   WINNOW_ASSIGN_OR_RETURN(const EvalLossSession session, OpenEvalLoss(arguments, &options, communicator));
   const std::vector<EvalText>& texts = session.texts;
+  std::optional<EvalJournal> journal;
+  WINNOW_RETURN_IF_ERROR(OpenJournal(options, session, communicator, &journal));
+
   std::vector<BudgetStudy> studies = StudiesOf(options);
-  uint64_t total_tokens = 0;
-  int64_t rows = 0;  // each case's of the same tokens
-  for (const BudgetStudy& study : studies) {
-    for (const EvalText& text : texts) {
-      const std::vector<EvictionSettings> cases = CasesOf(options, study, text).value();
-      total_tokens += uint64_t(LossStudyTokens(text, cases));
-      rows += LossStudyTokens(text, cases) + (int64_t(text.tokens.size()) - 1) * int64_t(cases.size());
-    }
-  }
-  std::unique_ptr<ProgressBar> bar;
-  if (is_first) {
-    bar = std::make_unique<ProgressBar>(
-        ForStandardError({.label = "reading texts", .total = total_tokens, .step_name = "tokens"}));
-  }
   const auto begin = std::chrono::steady_clock::now();
-  const Status status = RunStudies(options, texts, *session.engine, bar.get(), &studies);
-  if (!status.ok()) communicator.Abort(status);  // the same on all ranks, but nobody can go on
-  if (bar) bar->Finish();
+  WINNOW_ASSIGN_OR_RETURN(const LossWork work, RunLossUnits(options, texts,
+                                                            {.world = communicator,
+                                                             .num_groups = options.data_parallel_size,
+                                                             .engine = *session.engine,
+                                                             .journal = journal ? &*journal : nullptr},
+                                                            &studies));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const RunEnvironment environment = GatherEnvironment(communicator, session.engine->backend(),
-                                                       /*tensor_parallel=*/communicator.size(), session.threads);
+                                                       options.tensor_parallel(communicator.size()), session.threads);
   Status reported = OkStatus();
   if (is_first) {
-    reported = Report(options, SummariseStudies(options, studies, texts),
-                      LossSettingsJson(options, texts, session.max_text_tokens),
-                      {{"seconds", seconds}, {"tokens", rows}, {"tokens_per_second", double(rows) / seconds}},
+    const LossOutcome outcome = SummariseStudies(options, studies, texts);
+    reported = Report(options, outcome, LossSettingsJson(options, texts, session.max_text_tokens),
+                      {{"seconds", seconds},
+                       {"tokens", work.tokens},
+                       {"tokens_per_second", seconds > 0 ? double(work.tokens) / seconds : 0.0},
+                       {"units", work.units},
+                       {"resumed_units", work.resumed}},
                       session.model, environment);
+    // With no row left there is nothing to write, and nothing that another run could go on with.
+    if (journal && (reported.ok() || outcome.rows.empty())) journal->Remove();
   }
   return AgreeOnVerdict(communicator, reported);
 }

@@ -22,11 +22,11 @@ Status CheckSameArguments(Communicator& communicator, const EvalLossOptions& opt
   const std::string asked = fmt::format(
       "--policies {} --kv-budget {} --kv-ratio {} --kv-interval {} --kv-sink-tokens {} --kv-recent-tokens {} "
       "--kv-protect-prompt {} --kv-scope {} --kv-allocation {} --seed {} --numerics {} --kv-cache-dtype {} "
-      "--check-ranks {} --prompt-tokens {}",
+      "--check-ranks {} --prompt-tokens {} --dp {}",
       fmt::join(options.policies, ","), fmt::join(options.budgets, ","), fmt::join(options.ratios, ","),
       eviction.interval, eviction.sink_tokens, eviction.recent_tokens, eviction.protect_prompt, name(eviction.scope),
       name(eviction.allocation), options.seed, options.numerics, options.kv_cache_dtype, options.check_ranks,
-      options.prompt_tokens.value_or(0));
+      options.prompt_tokens.value_or(0), options.data_parallel_size);
   uint64_t hash = 0, first = 0;
   for (unsigned char byte : asked) hash = HashWords({hash, byte});
   if (SameAsFirstRank(communicator, hash, &first)) return OkStatus();
@@ -50,7 +50,8 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
   WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, options)));
-  WINNOW_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options.model_path, communicator));
+  const int tensor_parallel = options.tensor_parallel(communicator.size());
+  WINNOW_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options.model_path, communicator, tensor_parallel));
 
   const auto words = WordsOf(options, model);
   WINNOW_RETURN_IF_ERROR(agree(words.status()));
@@ -70,7 +71,7 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   }
   WINNOW_RETURN_IF_ERROR(agree(read));
   BroadcastEvalTexts(communicator, texts);
-  const auto plan = MakeShardPlan(ShardDimsOf(model.config), communicator.size());
+  const auto plan = MakeShardPlan(ShardDimsOf(model.config), tensor_parallel);
   WINNOW_CHECK(plan.ok());  // OpenModel has made one
   const auto pool_slots = PoolSlots(options, texts, MakeKvShards(model.config.num_layers, *plan));
   WINNOW_RETURN_IF_ERROR(agree(pool_slots.status()));
@@ -78,13 +79,17 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   std::string warning;
   const int threads = ResolveThreads(options.threads, &warning);
   if (is_first && !warning.empty()) Note(warning);
+  std::unique_ptr<Communicator> part;
+  if (options.data_parallel_size > 1) part = communicator.Split(communicator.rank() / tensor_parallel);
+  Communicator& group = part ? *part : communicator;
   WINNOW_ASSIGN_OR_RETURN(
-      auto engine,
-      LoadEngine(model, ToEngineOptions(options, threads, *pool_slots, /*observe_attention=*/true), communicator));
+      auto engine, LoadEngine(model, ToEngineOptions(options, threads, *pool_slots, /*observe_attention=*/true), group,
+                              communicator));
   return EvalLossSession{.model = std::move(model),
                          .texts = std::move(texts),
                          .max_text_tokens = max_tokens,
                          .threads = threads,
+                         .part = std::move(part),
                          .engine = std::move(engine)};
 }
 

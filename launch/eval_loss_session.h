@@ -16,6 +16,7 @@ struct EvalLossSession {
   std::vector<EvalText> texts;  // the same on all ranks
   int64_t max_text_tokens = 0;  // where they were cut
   int threads = 1;
+  std::unique_ptr<Communicator> part;  // this rank's group; none: all ranks share the model
   std::unique_ptr<RankEngine> engine;  // room for every study, with attention mass
 };
 

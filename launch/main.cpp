@@ -19,6 +19,7 @@
 #include "launch/eval_needle_command.h"
 #include "launch/eval_patterns_command.h"
 #include "launch/eval_qa_command.h"
+#include "launch/eval_report_command.h"
 #include "launch/eval_ruler_command.h"
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
@@ -114,6 +115,7 @@ int Main(int argc, char** argv) {
   eval->require_subcommand(1);
   auto* eval_loss = eval->add_subcommand("loss", "teacher-forced loss of texts under policies, beside the full cache");
   AddEvalLossFlags(*eval_loss, &eval_loss_options);
+  AddEvalLossRunFlags(*eval_loss, &eval_loss_options);
   eval_loss_options.command_line.assign(argv, argv + argc);
   EvalLossOptions eval_patterns_options;
   auto* eval_patterns = eval->add_subcommand("patterns", "which KV pairs a text attends to again, and who holds them");
@@ -131,6 +133,12 @@ int Main(int argc, char** argv) {
   auto* eval_qa = eval->add_subcommand("qa", "problems of yours: GSM8K, AIME, GPQA, BBH, LongBench");
   AddEvalQaFlags(*eval_qa, &eval_qa_options);
   eval_qa_options.command_line.assign(argv, argv + argc);
+  EvalReportOptions eval_report_options;
+  auto* eval_report = eval->add_subcommand("report", "results of other evaluations as Markdown tables and plots");
+  eval_report->add_option("files", eval_report_options.paths, "result files (winnow eval ... --json or --out)")
+      ->required();
+  eval_report->add_option("--out", eval_report_options.out,
+                          "folder for report.md and the plots; default: tables on standard output");
 
   std::string inspect_path;
   bool inspect_json = false, version_json = false;
@@ -186,6 +194,7 @@ int Main(int argc, char** argv) {
 
   // No work for many ranks: the first one answers, and its exit code is the job's.
   if (!IsFirstRank()) return 0;
+  if (status.ok() && eval_report->parsed()) status = RunEvalReport(eval_report_options);
   if (status.ok() && version->parsed()) PrintVersion(version_json);
   if (status.ok() && inspect->parsed()) status = InspectFile(inspect_path, inspect_json);
   if (status.ok()) status = CheckWritten();

@@ -34,29 +34,38 @@ Status AgreeOnVerdict(Communicator& communicator, const Status& mine) {
 }
 
 Result<OpenedModel> OpenModel(const std::string& path, Communicator& communicator) {
-  const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
+  return OpenModel(path, communicator, communicator.size());
+}
+
+Result<OpenedModel> OpenModel(const std::string& path, Communicator& world, int tensor_parallel) {
+  const auto agree = [&](const Status& mine) { return AgreeOnVerdict(world, mine); };
   auto file = GgufFile::Open(path);
   WINNOW_RETURN_IF_ERROR(agree(file.status()));
-  WINNOW_RETURN_IF_ERROR(agree(CheckSameFile(communicator, *file)));
+  WINNOW_RETURN_IF_ERROR(agree(CheckSameFile(world, *file)));
   auto config = ReadModelConfig(*file);
   WINNOW_RETURN_IF_ERROR(agree(config.status()));
-  WINNOW_RETURN_IF_ERROR(agree(MakeShardPlan(ShardDimsOf(*config), communicator.size()).status()));
+  WINNOW_RETURN_IF_ERROR(agree(MakeShardPlan(ShardDimsOf(*config), tensor_parallel).status()));
   return OpenedModel{std::move(file).value(), std::move(config).value()};
 }
 
 Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
                                                Communicator& communicator) {
+  return LoadEngine(model, options, communicator, communicator);
+}
+
+Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
+                                               Communicator& group, Communicator& world) {
   std::unique_ptr<ProgressBar> bar;
-  if (communicator.rank() == 0) {
+  if (world.rank() == 0) {
     uint64_t total = 0;
     for (const GgufTensor& tensor : model.file.tensors()) total += uint64_t(tensor.num_bytes);
     bar = std::make_unique<ProgressBar>(
         ForStandardError({.label = "loading weights", .total = total, .unit = ProgressOptions::Unit::kBytes}));
   }
-  auto engine = RankEngine::Make(model.file, model.config, options, communicator, [&](int64_t done, int64_t) {
+  auto engine = RankEngine::Make(model.file, model.config, options, group, [&](int64_t done, int64_t) {
     if (bar) bar->Update(uint64_t(done));
   });
-  WINNOW_RETURN_IF_ERROR(AgreeOnVerdict(communicator, engine.status()));
+  WINNOW_RETURN_IF_ERROR(AgreeOnVerdict(world, engine.status()));
   if (bar) bar->Finish();
   return engine;
 }

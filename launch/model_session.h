@@ -26,11 +26,15 @@ struct OpenedModel {
 };
 
 // The model's file and shape, checked on all ranks: readable, known, the same file everywhere, shardable over the
-// ranks.
+// ranks, or over groups of tensor_parallel of them.
 Result<OpenedModel> OpenModel(const std::string& path, Communicator& communicator);
+Result<OpenedModel> OpenModel(const std::string& path, Communicator& world, int tensor_parallel);
 
-// This rank's shard, with a progress bar on rank 0.
+// This rank's shard, with a progress bar on rank 0. group: the ranks that share a model, all of them or a part of the
+// world, whose verdict counts.
 Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
                                                Communicator& communicator);
+Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
+                                               Communicator& group, Communicator& world);
 
 }  // namespace winnow

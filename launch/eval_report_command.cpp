@@ -1,0 +1,86 @@
+#include "launch/eval_report_command.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "launch/console.h"
+#include "launch/plot_helper.h"
+#include "launch/report_figures.h"
+#include "launch/report_tables.h"
+
+namespace winnow {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status WriteFile(const fs::path& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << content;
+  file.close();
+  return file ? OkStatus() : InternalError("'" + path.string() + "' could not be written");
+}
+
+// The figure as SVG, which the page shows, and as PNG. False: not without gnuplot.
+Result<bool> Draw(const std::string& helper, const fs::path& folder, const ReportFigure& figure) {
+  const fs::path content = folder / (figure.name + ".json");
+  WINNOW_RETURN_IF_ERROR(
+      WriteFile(content, figure.content.dump(1, ' ', false, ResultJson::error_handler_t::replace) + "\n"));
+  auto drawn = DrawFigure(helper, content.string(),
+                          {(folder / (figure.name + ".svg")).string(), (folder / (figure.name + ".png")).string()});
+  std::error_code ignored;
+  if (drawn.ok()) fs::remove(content, ignored);  // kept where it explains an error
+  return drawn;
+}
+
+// Names of the files that were drawn for the page. `helper` is reset where it turns out that gnuplot is missing.
+Result<std::vector<std::string>> DrawAll(const fs::path& folder, const std::vector<ReportFigure>& figures,
+                                         std::optional<std::string>* helper) {
+  std::vector<std::string> names;
+  for (const ReportFigure& figure : figures) {
+    if (!*helper) break;
+    WINNOW_ASSIGN_OR_RETURN(const bool is_drawn, Draw(**helper, folder, figure));
+    if (is_drawn) {
+      names.push_back(figure.name + ".svg");
+    } else {
+      helper->reset();
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+Status RunEvalReport(const EvalReportOptions& options) {
+  std::vector<ResultJson> results;
+  for (const std::string& path : options.paths) {
+    WINNOW_ASSIGN_OR_RETURN(ResultJson result, ReadResultFile(path));
+    results.push_back(std::move(result));
+  }
+  WINNOW_ASSIGN_OR_RETURN(const std::vector<ReportTable> tables, GroupResults(options.paths, results));
+
+  std::optional<std::string> helper;
+  if (options.out) {
+    std::error_code error;
+    fs::create_directories(*options.out, error);
+    if (error) return InvalidArgument("--out: folder '" + *options.out + "' cannot be made: " + error.message());
+    helper = FindPlotHelper();
+  }
+  std::string page = "# winnow eval report\n";
+  for (size_t i = 0; i < tables.size(); ++i) {
+    std::vector<std::string> drawn;
+    if (options.out) {
+      const std::vector<ReportFigure> figures = FiguresOf(tables[i], tables[i].kind + std::to_string(i + 1) + "-");
+      WINNOW_ASSIGN_OR_RETURN(drawn, DrawAll(*options.out, figures, &helper));
+    }
+    page += "\n" + MarkdownOf(tables[i], drawn);
+  }
+  if (!options.out) {
+    PrintOut(page);
+    return CheckOutput();
+  }
+  if (!helper)
+    Note("no plots: they need bench/plot with gnuplot (Debian package gnuplot-nox); the tables are complete");
+  return WriteFile(fs::path(*options.out) / "report.md", page);
+}
+
+}  // namespace winnow
