@@ -22,9 +22,9 @@ struct DueEviction {
   const EvictionPolicy* policy;
   const Request* request;
   SequenceCache* cache;
-  int64_t num_kv_heads;    // of a layer, over all ranks
-  SlotScores future = {};  // empty unless the policy observes it
-  SlotScores replay = {};  // likewise
+  int64_t num_kv_heads;                             // of a layer, over all ranks
+  SlotScores future = {};                           // empty unless the policy observes it
+  SlotScores replay = {};                           // likewise
   std::span<const double> rotary_frequencies = {};  // of the model; HeadView tells
   // Newest tokens whose queries stay for the next eviction, if the policy's window spans evictions.
   int64_t queries_kept = 0;

@@ -76,7 +76,7 @@ struct Observations {
   // Sums over the queries of all tokens that were read, instead of the queries themselves; kAfterPrefill only.
   bool query_moments = false;
   int64_t moments_begin = 0;  // the first position that counts for them
-  bool future = false;   // attention of the text that is still to come: a recorded text's, in a study only
+  bool future = false;        // attention of the text that is still to come: a recorded text's, in a study only
   ObservedReplay replay = ObservedReplay::kNone;  // kAfterPrefill only
 
   bool has_window() const { return mass == ObservedMass::kWindow || queries; }
