@@ -127,6 +127,7 @@ std::string NameOf(const ResultJson& row) {
 ResultJson NumbersOf(ResultJson row) {
   row.erase("peak_bytes_per_rank");
   row.erase("load_per_rank");
+  row.erase("peak_bytes");  // of tasks: the sum of what each rank held at most, at times of its own
   return row;
 }
 
