@@ -1,11 +1,8 @@
 #include "launch/result_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <span>
@@ -17,6 +14,7 @@
 #include "launch/number_text.h"
 #include "launch/text_file.h"
 #include "model/gguf_fingerprint.h"
+#include "model/whole_file.h"
 
 namespace winnow {
 namespace {
@@ -196,16 +194,10 @@ Status CheckResult(const ResultJson& result) {
 }
 
 Status WriteResultFile(const std::string& path, const ResultJson& result) {
-  const std::string unfinished = path + ".part";
-  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-  file << result.dump(1) << "\n";
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(unfinished, path, error);
-  if (file && !error) return OkStatus();
-  std::error_code ignored;
-  std::filesystem::remove(unfinished, ignored);
-  return InternalError("result file '" + path + "' could not be written");
+  // The command line may hold bytes that are no UTF-8.
+  const std::string text = result.dump(1, ' ', false, ResultJson::error_handler_t::replace) + "\n";
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  return WriteWholeFile(path, std::span(&bytes, 1));
 }
 
 Result<ResultJson> ReadResultFile(const std::string& path) {

@@ -59,7 +59,7 @@ ResultJson ModelJson(const OpenedModel& model);
 // BadFile naming the first key that is missing or of another type, or format and version expected and found.
 Status CheckResult(const ResultJson& result);
 
-// Whole or not at all: written beside `path` and moved there. InternalError if it cannot be written.
+// Whole or not at all (model/whole_file.h). BadFile if it cannot be written.
 Status WriteResultFile(const std::string& path, const ResultJson& result);
 
 // A file of one checked result. BadFile, with the path, for everything else.

@@ -123,7 +123,7 @@ TEST_F(ResultFile, ThatCannotBeReadIsNamed) {
 
 TEST_F(ResultFile, ThatCannotBeWrittenIsNoSuccess) {
   const Status status = WriteResultFile(Path("no/such/folder.json"), Made());
-  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_EQ(status.code(), StatusCode::kBadFile);
   EXPECT_THAT(status.message(), HasSubstr("no/such/folder.json"));
 }
 
