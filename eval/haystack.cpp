@@ -3,6 +3,7 @@
 #include <span>
 
 #include "eval/random_stream.h"
+#include "eval/text_words.h"
 #include "eval/word_lists.h"
 
 namespace winnow {
@@ -108,13 +109,6 @@ std::string Sentence(RandomStream& random) {
   return text;
 }
 
-// Without white space at both ends.
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-}
-
 }  // namespace
 
 Haystack Haystack::FromText(std::string_view text) {
@@ -124,7 +118,7 @@ Haystack Haystack::FromText(std::string_view text) {
     const bool ends_sentence = std::string_view(".?!").find(text[i]) != std::string_view::npos &&
                                (i + 1 == text.size() || text[i + 1] == ' ' || text[i + 1] == '\n');
     if (!ends_sentence && text[i] != '\n' && i + 1 < text.size()) continue;
-    const std::string_view sentence = Trimmed(text.substr(begin, i + 1 - begin));
+    const std::string_view sentence = Trim(text.substr(begin, i + 1 - begin));
     if (!sentence.empty()) haystack.sentences_.emplace_back(sentence);
     begin = i + 1;
   }

@@ -206,6 +206,8 @@ void SequenceCache::ClearMass() {
 Status SequenceCache::CopySlots(const SequenceCache& from, std::span<const PositionRange> ranges) {
   WINNOW_CHECK(from.pool_ == pool_ && from.num_layers_ == num_layers_ && from.num_kv_heads_ == num_kv_heads_);
   WINNOW_CHECK(next_position() == 0 && num_pages() == 0);
+  // Keys rotated by the index of their slot would be wrong in another one.
+  WINNOW_CHECK(!has_compacted_positions() && !from.has_compacted_positions());
   std::vector<std::vector<int32_t>> chosen;  // slots of each head of the other
   int64_t needed = 0;
   for (const HeadCache& head : from.heads_) {

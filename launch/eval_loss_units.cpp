@@ -35,8 +35,9 @@ std::vector<Unit> UnitsOf(const EvalLossOptions& options, const std::vector<Budg
 }
 
 std::string NameOf(const Unit& unit, const std::vector<BudgetStudy>& studies, const std::vector<EvalText>& texts) {
-  return "budget " + BudgetText(studies[unit.study]) + ", text " + std::to_string(unit.text) + ", " +
-         texts[unit.text].id;
+  // Two ratios may read the same.
+  return "study " + std::to_string(unit.study) + ", budget " + BudgetText(studies[unit.study]) + ", text " +
+         std::to_string(unit.text) + ", " + texts[unit.text].id;
 }
 
 std::vector<std::byte> BytesOf(const Json& json) {

@@ -51,7 +51,7 @@ Result<EvalPrompt> ToPrompt(const EvalQaOptions& options, const Tokenizer& token
   const int64_t asked = options.max_new_tokens.value_or(problem.max_new_tokens);
   int64_t room = max_context - int64_t(prompt.tokens.size());
   if (has_context && room < asked) {
-    const int64_t too_many = std::min(asked - room, prompt.compressed_tokens - 2);
+    const int64_t too_many = std::min(asked - room, std::max<int64_t>(prompt.compressed_tokens - 2, 0));
     const int64_t head = (prompt.compressed_tokens - too_many) / 2;
     prompt.tokens.erase(prompt.tokens.begin() + head, prompt.tokens.begin() + head + too_many);
     prompt.compressed_tokens -= too_many;

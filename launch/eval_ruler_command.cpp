@@ -36,13 +36,12 @@ Status CheckOptions(const EvalRulerOptions& options) {
     return InvalidArgument("--length: expected 1 or more, found " + std::to_string(options.length));
   }
   for (const std::string& name : options.tasks) {
-    WINNOW_ASSIGN_OR_RETURN(const RulerTask* task, FindRulerTask(name));
+    WINNOW_RETURN_IF_ERROR(FindRulerTask(name).status());
     if (std::count(options.tasks.begin(), options.tasks.end(), name) > 1) {
       return InvalidArgument("--tasks: " + name + " is given twice");
     }
     if (name == "qa_1" && !options.squad_path) return InvalidArgument("--tasks qa_1 needs --squad FILE");
     if (name == "qa_2" && !options.hotpotqa_path) return InvalidArgument("--tasks qa_2 needs --hotpotqa FILE");
-    (void)task;
   }
   return OkStatus();
 }
