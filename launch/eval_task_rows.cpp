@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/hash.h"
+#include "launch/number_text.h"
 #include "model/whole_file.h"
 
 namespace winnow {
@@ -81,6 +83,18 @@ ResultJson TaskSettingsJson(const EvalTaskOptions& options) {
   json["numerics"] = options.numerics;
   json["max_tokens"] = options.max_new_tokens ? ResultJson(*options.max_new_tokens) : ResultJson(nullptr);
   return json;
+}
+
+ResultJson PromptsJson(const std::vector<EvalPrompt>& prompts) {
+  uint64_t hash = 0;
+  int64_t tokens = 0;
+  for (const EvalPrompt& prompt : prompts) {
+    hash = HashWords({hash, uint64_t(prompt.tokens.size()), uint64_t(prompt.compressed_tokens),
+                      uint64_t(prompt.max_new_tokens), uint64_t(prompt.choice_index)});
+    for (int32_t token : prompt.tokens) hash = HashWords({hash, uint64_t(uint32_t(token))});
+    tokens += int64_t(prompt.tokens.size());
+  }
+  return {{"count", prompts.size()}, {"tokens", tokens}, {"hash", Hex(hash)}};
 }
 
 Status WriteAnswers(const std::string& path, const std::vector<EvalPrompt>& prompts,

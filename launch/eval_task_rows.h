@@ -26,6 +26,9 @@ ResultJson RefusalJson(const EvalCase& asked, const std::string& of_what, const 
 // The settings that all of them share.
 ResultJson TaskSettingsJson(const EvalTaskOptions& options);
 
+// count, tokens, and a hash of all prompts in order: equal means the same prompts, whatever files they were made of.
+ResultJson PromptsJson(const std::vector<EvalPrompt>& prompts);
+
 // One line an answer: prompt, policy, budget, ratio, choice_index, text, tokens, finish_reason. BadFile if it cannot
 // be written.
 Status WriteAnswers(const std::string& path, const std::vector<EvalPrompt>& prompts,

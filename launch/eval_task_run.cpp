@@ -156,6 +156,7 @@ Status Report(const EvalTaskOptions& options, const EvalTask& task, const Opened
   }
   ResultJson settings = TaskSettingsJson(options);
   settings.update(outcome.settings);
+  settings["prompts"] = PromptsJson(front.prompts);
   const ResultJson result = MakeResult({.kind = task.kind,
                                         .command = options.command_line,
                                         .settings = std::move(settings),

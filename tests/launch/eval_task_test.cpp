@@ -87,6 +87,22 @@ TEST(EvalTaskRows, CachesAreSummedUp) {
   EXPECT_EQ(json["peak_bytes"], 7);
 }
 
+TEST(EvalTaskRows, OtherPromptsHaveAnotherHash) {
+  EvalPrompt prompt;
+  prompt.tokens = {1, 2, 3};
+  prompt.compressed_tokens = 2;
+  const ResultJson json = PromptsJson({prompt, prompt});
+  EXPECT_EQ(json["count"], 2);
+  EXPECT_EQ(json["tokens"], 6);
+  EXPECT_EQ(PromptsJson({prompt, prompt}), json);
+  EvalPrompt other = prompt;
+  other.tokens[1] = 4;
+  EXPECT_NE(PromptsJson({prompt, other})["hash"], json["hash"]);
+  other = prompt;
+  other.compressed_tokens = 3;
+  EXPECT_NE(PromptsJson({prompt, other})["hash"], json["hash"]);
+}
+
 TEST(EvalTaskRows, EveryAnswerIsALineWhateverItsBytes) {
   const std::string path = ::testing::TempDir() + "/winnow_eval_task_test.jsonl";
   EvalPrompt prompt;
