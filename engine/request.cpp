@@ -114,8 +114,8 @@ Result<EvictionSettings> ResolveEviction(const EvictionSettings& asked, const Ev
                   " tokens here, so that nothing could ever be evicted; give a smaller budget, or --kv-eviction full");
   }
   if (!policy->SupportsScope(*settings.scope)) {
-    return refuse("policy " + asked.policy + " scores every head by itself: --kv-scope " +
-                  std::string(Name(*settings.scope)) + " is not defined for it");
+    return refuse("--kv-scope " + std::string(Name(*settings.scope)) + " is not defined for policy " + asked.policy +
+                  ", whose own is " + std::string(Name(policy->scope())));
   }
   if (policy->positions() == kCompactedPositions && context.pinned_slots > 0) {
     return refuse("policy " + asked.policy + " moves positions: the " + std::to_string(context.pinned_slots) +

@@ -106,11 +106,11 @@ Status AnswerOne(const ChatOptions& options, const Request& request, RankEngine&
   return OkStatus();
 }
 
-// Turn by turn until the input ends, which rank 0 tells the others.
+// Turn by turn until the input ends or nobody can read the answers, which rank 0 tells the others.
 Status Converse(const ChatOptions& options, RankEngine& engine, Communicator& communicator, Front* front) {
   const bool is_front = communicator.rank() == 0;
   while (true) {
-    const std::optional<Request> request = is_front ? NextRequest(front) : std::nullopt;
+    const std::optional<Request> request = is_front && CheckOutput().ok() ? NextRequest(front) : std::nullopt;
     int64_t goes_on[1] = {request ? 1 : 0};
     communicator.AllReduce(std::span<int64_t>(goes_on), ReduceOp::kMax);
     if (goes_on[0] == 0) return OkStatus();

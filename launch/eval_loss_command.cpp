@@ -14,6 +14,7 @@
 #include "launch/eval_loss_result.h"
 #include "launch/eval_loss_session.h"
 #include "launch/eval_loss_units.h"
+#include "model/whole_file.h"
 
 namespace winnow {
 namespace {
@@ -37,11 +38,16 @@ Status OpenJournal(const EvalLossOptions& options, const EvalLossSession& sessio
                    std::optional<EvalJournal>* journal) {
   Status opened = OkStatus();
   if (world.rank() == 0 && options.out_path) {
-    auto mine =
-        EvalJournal::Open(*options.out_path + ".journal",
-                          JournalIdentity(options, session, options.tensor_parallel(world.size())), options.resume);
-    opened = mine.status();
-    if (opened.ok()) journal->emplace(std::move(mine).value());
+    const auto open = [&]() -> Status {
+      WINNOW_RETURN_IF_ERROR(CheckCanWrite(*options.out_path));  // not only after hours of work
+      WINNOW_ASSIGN_OR_RETURN(
+          EvalJournal mine,
+          EvalJournal::Open(*options.out_path + ".journal",
+                            JournalIdentity(options, session, options.tensor_parallel(world.size())), options.resume));
+      journal->emplace(std::move(mine));
+      return OkStatus();
+    };
+    opened = open();
     if (opened.ok() && !(*journal)->finished().empty()) {
       Note(fmt::format("going on after {} finished units of {}.journal", (*journal)->finished().size(),
                        *options.out_path));

@@ -72,6 +72,9 @@ Status CheckEvalLossOptions(const EvalLossOptions& o, int num_ranks) {
   };
   for (int64_t budget : o.budgets) {
     if (budget < 1) return found("--kv-budget: expected 1 or more", budget);
+    if (std::count(o.budgets.begin(), o.budgets.end(), budget) > 1) {
+      return InvalidArgument("--kv-budget: " + std::to_string(budget) + " is given twice");
+    }
   }
   for (double ratio : o.ratios) {
     if (!(ratio > 0 && ratio < 1)) return found("--kv-ratio: expected above 0 and below 1", ratio);

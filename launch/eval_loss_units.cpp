@@ -160,15 +160,21 @@ Result<LossWork> RunLossUnits(const EvalLossOptions& options, const std::vector<
   std::vector<size_t> pending;
   LossWork work{.tokens = 0, .units = int64_t(units.size()), .resumed = 0};
   uint64_t total = 0, done_before = 0;
+  Status resumed = OkStatus();
   for (size_t i = 0; i < units.size(); ++i) {
     if (is_finished[i] == std::byte(0)) {
       pending.push_back(i);
       total += uint64_t(units[i].tokens);
       continue;
     }
-    if (is_first) values[i] = run.journal->finished().at(NameOf(units[i], *studies, texts));
     ++work.resumed;
+    if (!is_first) continue;
+    const std::string name = NameOf(units[i], *studies, texts);
+    values[i] = run.journal->finished().at(name);
+    const Status read = ParseScores(values[i], options.policies.size()).status();
+    if (resumed.ok() && !read.ok()) resumed = BadFile("journal, unit '" + name + "': " + std::string(read.message()));
   }
+  WINNOW_RETURN_IF_ERROR(AgreeOnStatus(run.world, resumed));  // before hours of work, not after
 
   std::unique_ptr<ProgressBar> bar;
   if (is_first) {

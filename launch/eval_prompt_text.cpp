@@ -1,6 +1,7 @@
 #include "launch/eval_prompt_text.h"
 
 #include "launch/text_file.h"
+#include "model/utf8.h"
 
 namespace winnow {
 
@@ -19,6 +20,10 @@ Result<EvalPrompt> EncodeParts(const Tokenizer& tokenizer, const std::vector<std
 Result<Haystack> ReadHaystack(const std::optional<std::string>& path) {
   if (!path) return Haystack();
   WINNOW_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(*path, "haystack file"));
+  if (const auto at = FindInvalidUtf8(text)) {
+    return InvalidArgument("haystack file '" + *path + "': expected UTF-8, found an invalid sequence at byte " +
+                           std::to_string(*at));
+  }
   Haystack haystack = Haystack::FromText(text);
   if (haystack.is_generated()) {
     return InvalidArgument("haystack file '" + *path + "': expected a text, found no word");

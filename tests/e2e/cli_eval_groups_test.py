@@ -88,7 +88,22 @@ class Resumed(EvalCase):
         self.assertEqual(run.code, 0, run.errors)
         self.assertEqual(run.output.split()[0], "policy")
         self.assertEqual(self.rows_of(out)[1]["format"]["name"], "winnow-result")
-        self.refuse(["no/folder", "journal"], "--out", self.path("no/folder.json"), code=1)
+
+    def test_where_nothing_can_be_written_is_found_before_any_work(self):
+        for out in (self.path("no/folder.json"), self.folder):
+            run = self.refuse([str(out), "cannot write"], "--out", out, code=3)
+            self.assertNotIn("reading texts", run.errors)
+
+    def test_a_unit_that_makes_no_sense_is_named_before_any_work(self):
+        out, ask = self.out("odd.json"), {"policies": self.POLICIES, "budget": self.BUDGETS}
+        self.kill_after_units(out, 1)
+        with open(out + ".journal", encoding="utf-8") as journal:
+            header, unit, *_ = journal.read().splitlines()
+        unit = {**json.loads(unit), "value": None}
+        with open(out + ".journal", "w", encoding="utf-8") as journal:
+            journal.write(f"{header}\n{json.dumps(unit)}\n")
+        run = self.refuse([unit["unit"], "expected an array of 2 policies"], "--out", out, "--resume", code=3, **ask)
+        self.assertNotIn("reading texts", run.errors)
 
 
 if __name__ == "__main__":

@@ -242,6 +242,7 @@ class Flags(EvalCase):
         self.refuse(["--kv-budget: expected 1 or more, found 0"], budget=("--kv-budget", "64,0"))
         self.refuse(["--kv-budget: expected 1 or more, found -3"], budget=("--kv-budget=-3",))
         self.refuse(["--kv-budget"], budget=("--kv-budget", "12.5"))
+        self.refuse(["--kv-budget: 64 is given twice"], budget=("--kv-budget", "64,48,64"))
         self.refuse(["--kv-budget", "010"], budget=("--kv-budget", "64,010"))
         self.refuse(["policy random", "budget", "10", "smaller", "4 sink", "8 recent"], budget=("--kv-budget", 10))
         self.refuse(["prose-0", "smaller"], budget=("--kv-ratio", 0.01), np=2)
