@@ -23,7 +23,7 @@ void AddChatFlags(CLI::App& command, ChatOptions* o) {
   auto* budget =
       command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
   auto* ratio = command.add_option("--kv-ratio", o->eviction.budget_ratio,
-                                   "the same as a share of a full cache of the conversation: more than 0, at most 1");
+                                   "refused in a chat, which grows with every line");
   auto* bytes = command.add_option("--kv-budget-bytes", o->eviction.budget_bytes,
                                    "the same in bytes of keys and values, over all ranks");
   budget->excludes(ratio)->excludes(bytes);
@@ -52,6 +52,13 @@ Status CheckChatOptions(const ChatOptions& o, int num_ranks) {
     // One token of the conversation and one of the answer.
     WINNOW_RETURN_IF_ERROR(in_range("--max-model-len", *o.max_model_len, kHighest));
     if (*o.max_model_len < 2) return InvalidArgument("--max-model-len: expected 2 or more, found 1");
+  }
+  if (o.eviction.protect_prompt) {
+    return InvalidArgument(
+        "--kv-protect-prompt: every earlier line of a chat is its prompt, so nothing could be evicted");
+  }
+  if (o.eviction.budget_ratio) {
+    return InvalidArgument("--kv-ratio: a chat grows with every line; give --kv-budget or --kv-budget-bytes");
   }
   WINNOW_RETURN_IF_ERROR(CheckEngineFlags(o, num_ranks));
   return CheckSamplingParams(o.sampling);

@@ -5,21 +5,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/hash.h"
 #include "engine/context_replay.h"
 #include "launch/console.h"
 #include "launch/eval_loss_cases.h"
 #include "launch/replay_prompt.h"
+#include "launch/same_arguments.h"
 
 namespace winnow {
 namespace {
 
 // Every rank makes its own plans from its own arguments: other ones would part the ranks, or mix two evaluations.
-// Collective.
-Status CheckSameArguments(Communicator& communicator, const EvalLossOptions& options) {
+std::string SharedArguments(const EvalLossOptions& options) {
   const EvictionSettings& eviction = options.eviction;
   const auto name = [](const auto& choice) { return choice ? std::string(Name(*choice)) : "none"; };
-  const std::string asked = fmt::format(
+  return fmt::format(
       "--policies {} --kv-budget {} --kv-ratio {} --kv-interval {} --kv-sink-tokens {} --kv-recent-tokens {} "
       "--kv-protect-prompt {} --kv-scope {} --kv-allocation {} --seed {} --numerics {} --kv-cache-dtype {} "
       "--check-ranks {} --prompt-tokens {} --dp {}",
@@ -27,10 +26,6 @@ Status CheckSameArguments(Communicator& communicator, const EvalLossOptions& opt
       eviction.interval, eviction.sink_tokens, eviction.recent_tokens, eviction.protect_prompt, name(eviction.scope),
       name(eviction.allocation), options.seed, options.numerics, options.kv_cache_dtype, options.check_ranks,
       options.prompt_tokens.value_or(0), options.data_parallel_size);
-  uint64_t hash = 0, first = 0;
-  for (unsigned char byte : asked) hash = HashWords({hash, byte});
-  if (SameAsFirstRank(communicator, hash, &first)) return OkStatus();
-  return InvalidArgument("expected the arguments of rank 0, found others: " + asked);
 }
 
 // Of the cases that repeat their context; the same on all ranks, as the model's file is.
@@ -49,7 +44,7 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   const bool is_first = communicator.rank() == 0;
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
-  WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, options)));
+  WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, SharedArguments(options))));
   const int tensor_parallel = options.tensor_parallel(communicator.size());
   WINNOW_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options.model_path, communicator, tensor_parallel));
 

@@ -18,6 +18,7 @@
 #include "launch/kv_memory.h"
 #include "launch/model_session.h"
 #include "launch/replay_prompt.h"
+#include "launch/same_arguments.h"
 #include "model/whole_file.h"
 
 namespace winnow {
@@ -177,6 +178,11 @@ Status RunEvalTask(const Status& arguments, const EvalTaskOptions& options, cons
   const bool is_front = communicator.rank() == 0;
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalTaskOptions(options, communicator.size()) : arguments));
+  // Of the requests rank 0's arguments alone count, of the engine each rank's own.
+  WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(
+      communicator,
+      fmt::format("--policies {} --numerics {} --kv-cache-dtype {} --check-ranks {}", fmt::join(options.policies, ","),
+                  options.numerics, options.kv_cache_dtype, options.check_ranks))));
   WINNOW_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.model_path, communicator));
   const auto plan = MakeShardPlan(ShardDimsOf(model.config), communicator.size());
   WINNOW_CHECK(plan.ok());  // OpenModel has made one

@@ -72,13 +72,13 @@ class CliCase(unittest.TestCase):
         launcher = [] if np is None else [*_command["mpirun"], "-np", str(np)]
         return [*launcher, program or _command["winnow"], *map(str, arguments)]
 
-    def start(self, *arguments, environment=None, stdout=subprocess.PIPE, **options):
+    def start(self, *arguments, environment=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **options):
         # Whatever this test itself runs under must not look like a launcher to winnow.
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith(("OMPI_COMM", "PMIX_", "PMI_", "SLURM_"))}
         clean.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **(environment or {}))
-        process = subprocess.Popen(self.command_line(*arguments, **options), env=clean, stdin=subprocess.DEVNULL,
-                                   stdout=stdout, stderr=subprocess.PIPE)
+        process = subprocess.Popen(self.command_line(*arguments, **options), env=clean, stdin=stdin, stdout=stdout,
+                                   stderr=subprocess.PIPE)
         self.addCleanup(self.end, process)
         return process
 
@@ -90,10 +90,11 @@ class CliCase(unittest.TestCase):
             stream.close()
         process.wait()
 
-    def run_winnow(self, *arguments, **options):
+    def run_winnow(self, *arguments, typed=None, **options):
+        """typed: what the user types; None: standard input is empty."""
         started = time.monotonic()
-        process = self.start(*arguments, **options)
-        output, errors = process.communicate(timeout=100)
+        process = self.start(*arguments, stdin=subprocess.DEVNULL if typed is None else subprocess.PIPE, **options)
+        output, errors = process.communicate(None if typed is None else typed.encode(), timeout=100)
         run = Run(process.returncode, output.decode(), errors.decode(), time.monotonic() - started)
         for trace in ("Signal:", "terminate called", "CHECK failed"):
             self.assertNotIn(trace, run.errors)
