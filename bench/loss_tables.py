@@ -4,7 +4,7 @@
     eval/prepare_texts.py --data DIR --out texts/short --min-tokens 1280
     eval/prepare_texts.py --data DIR --out texts/long --min-tokens 2560
     bench/loss_tables.py --build build --model FILE.gguf --texts texts --out bench/results/loss --threads 2
-    bench/loss_tables.py ... --ranks 1,2,3      # rows of one small table, byte for byte, from 1, 2 and 3 ranks
+    bench/loss_tables.py ... --ranks 1,2,3      # rows of one text at (256, 64), byte for byte, from 1, 2 and 3 ranks
 
 A table that is there already is left alone, so that an interrupted run goes on. `winnow eval report` makes Markdown
 and plots of the files.
@@ -32,9 +32,9 @@ TABLES = {
 KINDS = ("prose", "code", "exam", "scratchpad")
 
 
-def eval_loss(options, texts, policies, flags, texts_per_kind, ranks=1):
+def eval_loss(options, texts, policies, flags, texts_per_kind, kinds=KINDS, ranks=1):
     """The JSON object of one `winnow eval loss`."""
-    files = [str(pathlib.Path(options.texts) / texts / f"{kind}-test.jsonl") for kind in KINDS]
+    files = [str(pathlib.Path(options.texts) / texts / f"{kind}-test.jsonl") for kind in kinds]
     winnow = str(pathlib.Path(options.build) / "bin" / "winnow")
     launch = [] if ranks == 1 else [shutil.which("mpirun"), "--oversubscribe", "--bind-to", "none", "-np", str(ranks)]
     threads = options.threads if ranks == 1 else 1
@@ -68,7 +68,8 @@ def comparable(rows):
 
 def compare_ranks(options):
     texts, policies, flags = TABLES["256_64"]
-    rows = {ranks: comparable(eval_loss(options, texts, policies, flags, 1, ranks)["rows"]) for ranks in options.ranks}
+    rows = {ranks: comparable(eval_loss(options, texts, policies, flags, 1, KINDS[:1], ranks)["rows"])
+            for ranks in options.ranks}
     first = options.ranks[0]
     for ranks in options.ranks[1:]:
         if rows[ranks] != rows[first]:
