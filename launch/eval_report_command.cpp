@@ -6,6 +6,7 @@
 #include "launch/console.h"
 #include "launch/plot_helper.h"
 #include "launch/report_figures.h"
+#include "launch/report_rows.h"
 #include "launch/report_tables.h"
 
 namespace winnow {
@@ -54,6 +55,7 @@ Status RunEvalReport(const EvalReportOptions& options) {
   std::vector<ResultJson> results;
   for (const std::string& path : options.paths) {
     WINNOW_ASSIGN_OR_RETURN(ResultJson result, ReadResultFile(path));
+    WINNOW_RETURN_IF_ERROR(CheckReportRows(path, result));
     results.push_back(std::move(result));
   }
   WINNOW_ASSIGN_OR_RETURN(const std::vector<ReportTable> tables, GroupResults(options.paths, results));
@@ -66,11 +68,16 @@ Status RunEvalReport(const EvalReportOptions& options) {
     helper = FindPlotHelper();
   }
   std::string page = "# winnow eval report\n";
+  Status plotted = OkStatus();  // a plot that fails takes no table along
   for (size_t i = 0; i < tables.size(); ++i) {
     std::vector<std::string> drawn;
     if (options.out) {
       const std::vector<ReportFigure> figures = FiguresOf(tables[i], tables[i].kind + std::to_string(i + 1) + "-");
-      WINNOW_ASSIGN_OR_RETURN(drawn, DrawAll(*options.out, figures, &helper));
+      if (plotted.ok()) {
+        auto names = DrawAll(*options.out, figures, &helper);
+        plotted = names.status();
+        if (names.ok()) drawn = std::move(names).value();
+      }
     }
     page += "\n" + MarkdownOf(tables[i], drawn);
   }
@@ -80,7 +87,8 @@ Status RunEvalReport(const EvalReportOptions& options) {
   }
   if (!helper)
     Note("no plots: they need bench/plot with gnuplot (Debian package gnuplot-nox); the tables are complete");
-  return WriteFile(fs::path(*options.out) / "report.md", page);
+  WINNOW_RETURN_IF_ERROR(WriteFile(fs::path(*options.out) / "report.md", page));
+  return plotted;
 }
 
 }  // namespace winnow
