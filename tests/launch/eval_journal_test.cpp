@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "launch/eval_loss_units.h"
+#include "tests/support/temporary_path.h"
 
 namespace winnow {
 namespace {
@@ -44,8 +45,7 @@ class Journal : public testing::Test {
   }
 
   const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string("winnow_journal_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+      TemporaryPath(std::string("journal_") + testing::UnitTest::GetInstance()->current_test_info()->name());
   const std::string path_ = (folder_ / "out.json.journal").string();
 };
 

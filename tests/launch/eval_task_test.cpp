@@ -5,6 +5,7 @@
 
 #include "launch/eval_task_options.h"
 #include "launch/eval_task_rows.h"
+#include "tests/support/temporary_path.h"
 
 namespace winnow {
 namespace {
@@ -104,7 +105,7 @@ TEST(EvalTaskRows, OtherPromptsHaveAnotherHash) {
 }
 
 TEST(EvalTaskRows, EveryAnswerIsALineWhateverItsBytes) {
-  const std::string path = ::testing::TempDir() + "/winnow_eval_task_test.jsonl";
+  const std::string path = TemporaryPath("answers.jsonl").string();
   EvalPrompt prompt;
   prompt.where = "vt, sample 0";
   std::vector<CaseAnswers> cases(2);

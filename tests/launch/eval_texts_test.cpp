@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temporary_path.h"
 #include "tests/support/tiny_model.h"
 
 namespace winnow {
@@ -43,8 +44,7 @@ class EvalTexts : public testing::Test {
   std::vector<int32_t> Encode(const std::string& text) const { return tokenizer_.Encode(text).value(); }
 
   const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string("winnow_eval_texts_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+      TemporaryPath(std::string("eval_texts_") + testing::UnitTest::GetInstance()->current_test_info()->name());
   const TinyModel model_{{.num_layers = 1}};
   const Tokenizer tokenizer_ = Tokenizer::FromGguf(model_.file).value();
 };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temporary_path.h"
 #include "tests/support/tiny_model.h"
 
 namespace winnow {
@@ -22,8 +23,8 @@ class GenerateRequests : public testing::Test {
   }
   std::string WriteFile(const std::string& content) {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    const std::string name = std::string("winnow_requests_") + test->name() + std::to_string(files_.size());
-    files_.push_back((std::filesystem::path(testing::TempDir()) / name).string());
+    const std::string name = std::string("requests_") + test->name() + std::to_string(files_.size());
+    files_.push_back(TemporaryPath(name).string());
     std::ofstream(files_.back(), std::ios::binary) << content;
     return files_.back();
   }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "tests/support/temporary_path.h"
 #include "tests/support/tiny_model.h"
 
 namespace winnow {
@@ -47,8 +48,7 @@ class ResultFile : public testing::Test {
   }
 
   const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string("winnow_result_file_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+      TemporaryPath(std::string("result_file_") + testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 // The schema by hand: every key, its type, and nothing else.

@@ -10,6 +10,7 @@
 
 #include "base/philox.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/temporary_path.h"
 
 namespace winnow {
 namespace {
@@ -65,7 +66,7 @@ uint64_t ReadEverything(const GgufFile& file) {
 }
 
 TEST(Gguf, GivesBackWhatWasWritten) {
-  const std::string path = testing::TempDir() + "gguf_round_trip.gguf";
+  const std::string path = TemporaryPath("round_trip.gguf").string();
   SmallFile().WriteTo(path);
   Result<GgufFile> opened = GgufFile::Open(path);
   ASSERT_TRUE(opened.ok()) << opened.status().message();
@@ -114,7 +115,7 @@ TEST(Gguf, SaysWhichKeyIsMissingOrOfAnotherKind) {
 TEST(Gguf, RefusesFilesThatCannotBeRead) {
   EXPECT_THAT(GgufFile::Open("/no/such/file.gguf").status().message(), HasSubstr("/no/such/file.gguf"));
   EXPECT_THAT(GgufFile::Open(testing::TempDir()).status().message(), HasSubstr("expected a regular file"));
-  const std::string path = testing::TempDir() + "gguf_empty.gguf";
+  const std::string path = TemporaryPath("empty.gguf").string();
   fclose(fopen(path.c_str(), "w"));
   EXPECT_THAT(GgufFile::Open(path).status().message(), HasSubstr("empty"));
   std::filesystem::remove(path);
