@@ -22,8 +22,8 @@ void AddChatFlags(CLI::App& command, ChatOptions* o) {
   command.add_option("--kv-eviction", o->eviction.policy, "policy (see winnow generate --help)")->capture_default_str();
   auto* budget =
       command.add_option("--kv-budget", o->eviction.budget, "tokens that every KV head keeps after an eviction");
-  auto* ratio = command.add_option("--kv-ratio", o->eviction.budget_ratio,
-                                   "refused in a chat, which grows with every line");
+  auto* ratio =
+      command.add_option("--kv-ratio", o->eviction.budget_ratio, "refused in a chat, which grows with every line");
   auto* bytes = command.add_option("--kv-budget-bytes", o->eviction.budget_bytes,
                                    "the same in bytes of keys and values, over all ranks");
   budget->excludes(ratio)->excludes(bytes);
