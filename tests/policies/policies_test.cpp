@@ -1,127 +1,19 @@
-// What every policy of the registry must do, then what each one alone does.
+// What every policy of the registry must do, then what those with little to say of themselves do alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 #include <set>
 
-#include "base/philox.h"
-#include "kv/keep_plan.h"
 #include "policies/eviction_policy.h"
+#include "tests/policies/head_view.h"
 
 namespace winnow {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-constexpr Protection kProtection{.sink_tokens = 4, .recent_tokens = 32};
-
-std::vector<int32_t> Positions(int64_t length) {
-  std::vector<int32_t> positions(static_cast<size_t>(length));
-  std::iota(positions.begin(), positions.end(), 0);
-  return positions;
-}
-
-// A mass a slot, for policies that observe: pseudo-random and with many ties.
-std::span<const int64_t> MassOf(size_t length) {
-  static const std::vector<int64_t> kMass = [] {
-    std::vector<int64_t> mass;
-    for (uint32_t i = 0; i < 4096; ++i) mass.push_back(int64_t(Philox(3, {i, 0, 0, 0})[0] % 97) << 20);
-    return mass;
-  }();
-  return std::span(kMass).first(length);
-}
-
-// A key a slot, likewise.
-constexpr int64_t kHeadDim = 16;
-std::span<const float> KeysOf(size_t length) {
-  static const std::vector<float> kKeys = [] {
-    std::vector<float> keys;
-    for (uint32_t i = 0; i < 4096 * kHeadDim; ++i) keys.push_back(float(Philox(4, {i, 0, 0, 0})[0] % 7) - 3);
-    return keys;
-  }();
-  return std::span(kKeys).first(length * kHeadDim);
-}
-
-// What the future pays to each slot, likewise.
-std::span<const float> FutureOf(size_t length) {
-  static const std::vector<float> kFuture = [] {
-    std::vector<float> future;
-    for (uint32_t i = 0; i < 4096; ++i) future.push_back(float(Philox(6, {i, 0, 0, 0})[0] % 97) / 97);
-    return future;
-  }();
-  return std::span(kFuture).first(length);
-}
-
-// How much a replay looks at each slot, likewise.
-std::span<const float> ReplayOf(size_t length) {
-  static const std::vector<float> kReplay = [] {
-    std::vector<float> replay;
-    for (uint32_t i = 0; i < 4096; ++i) replay.push_back(float(Philox(7, {i, 0, 0, 0})[0] % 89) / 89);
-    return replay;
-  }();
-  return std::span(kReplay).first(length);
-}
-
-// Queries of an observation window of 8 tokens, 3 heads to a group.
-constexpr int64_t kGroup = 3;
-std::span<const float> WindowQueries() {
-  static const std::vector<float> kQueries = [] {
-    std::vector<float> queries;
-    for (uint32_t i = 0; i < 8 * kGroup * kHeadDim; ++i) queries.push_back(float(Philox(5, {i, 0, 0, 0})[0] % 9) / 8);
-    return queries;
-  }();
-  return kQueries;
-}
-
-std::span<const int64_t> WindowPositions() {
-  static const std::vector<int64_t> kPositions = {92, 93, 94, 95, 96, 97, 98, 99};
-  return kPositions;
-}
-
-// Values and rotary frequencies need to tell nothing apart here.
-std::span<const double> Frequencies() {
-  static const std::vector<double> kFrequencies = {1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003};
-  return kFrequencies;
-}
-
-HeadView ViewOf(const std::vector<int32_t>& positions) {
-  return {.layer = 0,
-          .global_head = 0,
-          .positions = positions,
-          .mass = MassOf(positions.size()),
-          .keys = KeysOf(positions.size()),
-          .head_dim = kHeadDim,
-          .queries = WindowQueries(),
-          .query_positions = WindowPositions(),
-          .group = kGroup,
-          .values = KeysOf(positions.size()),
-          .rotary_frequencies = Frequencies(),
-          .future = FutureOf(positions.size()),
-          .replay = ReplayOf(positions.size()),
-          .window_begin = RecentBegin(positions, {.recent_tokens = 8, .pinned_positions = {}}),
-          .recent_begin = RecentBegin(positions, kProtection),
-          .tokens_seen = positions.empty() ? 0 : positions.back() + 1,
-          .prompt_tokens = 10,
-          .eviction_index = 0,
-          .seed = 1,
-          .choice_index = 0};
-}
-
-std::vector<float> Scores(const EvictionPolicy& policy, const HeadView& view) {
-  std::vector<float> scores(view.positions.size());
-  policy.Score(view, scores);
-  return scores;
-}
-
-std::vector<int32_t> Kept(const EvictionPolicy& policy, const HeadView& view, int64_t budget,
-                          const Protection& protection = kProtection) {
-  return SelectKept(view.positions, Scores(policy, view), budget, protection);
-}
 
 std::vector<std::string> EvictingPolicyNames() {
   std::vector<std::string> names;
@@ -265,71 +157,6 @@ TEST(StreamingLlmPolicy, KeepsTheNewestWherePositionsAreNoLongerExactInFloat) {
   EXPECT_THAT(Kept(*policy, ViewOf(positions), 3, {}), testing::ElementsAre(7, 8, 9));
 }
 
-TEST(RandomPolicy, DrawsAnewForEveryHeadLayerEvictionChoiceAndSeed) {
-  const auto policy = MakePolicy("random").value();
-  const std::vector<int32_t> positions = Positions(300);
-  std::set<std::vector<int32_t>> sets;
-  const auto draw = [&](auto change) {
-    HeadView view = ViewOf(positions);
-    change(view);
-    sets.insert(Kept(*policy, view, 100));
-  };
-  draw([](HeadView&) {});
-  for (int64_t i = 1; i <= 8; ++i) {
-    draw([i](HeadView& view) { view.layer = i; });
-    draw([i](HeadView& view) { view.global_head = i; });
-    draw([i](HeadView& view) { view.eviction_index = i; });
-    draw([i](HeadView& view) { view.choice_index = i; });
-    draw([i](HeadView& view) { view.seed = uint64_t(1 + i); });
-    draw([i](HeadView& view) { view.seed = 1 + (uint64_t(i) << 32); });
-  }
-  EXPECT_EQ(sets.size(), 1u + 6 * 8);
-}
-
-TEST(RandomPolicy, DependsOnTheKeysAndPositionAlone) {
-  const auto policy = MakePolicy("random").value();
-  const std::vector<int32_t> all = Positions(100);
-  std::vector<int32_t> some = {0, 3, 50, 51, 99};
-  HeadView view = ViewOf(some);
-  view.tokens_seen = 12345;  // neither these nor the other slots have a say
-  view.prompt_tokens = 77;
-  const std::vector<float> of_all = Scores(*policy, ViewOf(all)), of_some = Scores(*policy, view);
-  for (size_t slot = 0; slot < some.size(); ++slot) EXPECT_EQ(of_some[slot], of_all[size_t(some[slot])]);
-}
-
-TEST(RandomPolicy, ScoresAreInsideTheUnitIntervalAndUniform) {
-  const auto policy = MakePolicy("random").value();
-  constexpr int64_t kCells = 64;
-  constexpr double kCount = 64'000, kExpected = kCount / kCells;
-  const std::vector<int32_t> positions = Positions(int64_t(kCount));
-  std::vector<double> counts(kCells);
-  for (float score : Scores(*policy, ViewOf(positions))) {
-    ASSERT_GT(score, 0.0f);
-    ASSERT_LT(score, 1.0f);
-    counts[size_t(score * kCells)] += 1;
-  }
-  double chi_square = 0;
-  for (double count : counts) chi_square += (count - kExpected) * (count - kExpected) / kExpected;
-  EXPECT_LT(chi_square, 120);  // 63 degrees of freedom: above 120 once in 50,000 seeds
-}
-
-TEST(RandomPolicy, KeepsEveryAgeAlikeOverManyHeads) {
-  const auto policy = MakePolicy("random").value();
-  constexpr int64_t kLength = 200, kBudget = 50, kDraws = 2000;
-  constexpr double kExpected = double(kDraws) * kBudget / kLength;
-  const std::vector<int32_t> positions = Positions(kLength);
-  std::vector<double> counts(kLength);
-  for (int64_t draw = 0; draw < kDraws; ++draw) {
-    HeadView view = ViewOf(positions);
-    view.layer = draw / 50;
-    view.global_head = draw % 50;
-    for (int32_t slot : Kept(*policy, view, kBudget, {})) counts[size_t(slot)] += 1;
-  }
-  double chi_square = 0;
-  for (double count : counts) chi_square += (count - kExpected) * (count - kExpected) / (kExpected * 0.75);
-  EXPECT_LT(chi_square, 290);  // 199 degrees of freedom: above 290 once in 30,000 seeds
-}
-
 TEST(H2oPolicy, KeepsTheHeaviestSlotsAndGivesHalfTheBudgetToTheNewest) {
   const auto policy = MakePolicy("h2o").value();
   EXPECT_EQ(policy->observations(), Observations{.mass = ObservedMass::kCumulative});
@@ -340,110 +167,6 @@ TEST(H2oPolicy, KeepsTheHeaviestSlotsAndGivesHalfTheBudgetToTheNewest) {
   HeadView view = ViewOf(positions);
   view.mass = mass;
   EXPECT_THAT(Kept(*policy, view, 6, {.sink_tokens = 0, .recent_tokens = 3}), testing::ElementsAre(0, 2, 5, 9, 10, 11));
-}
-
-TEST(SnapKvPolicy, PoolsFiveNeighboursOfThePrefixAndIgnoresTheWindow) {
-  const auto policy = MakePolicy("snapkv").value();
-  EXPECT_EQ(policy->observations(), Observations{.mass = ObservedMass::kWindow});
-  const std::vector<int32_t> positions = Positions(10);
-  const std::vector<int64_t> mass = {10, 0, 0, 4, 0, 0, 20, 0, 1000, 1000};  // the last two are the window
-  HeadView view = ViewOf(positions);
-  view.mass = mass;
-  view.recent_begin = 8;
-  EXPECT_THAT(Scores(*policy, view), testing::ElementsAre(10, 14, 14, 4, 24, 24, 20, 20, 0, 0));
-}
-
-// The paper's formula word for word, in long double and by another route: every key divided by its length, the mean of
-// these, and the cosine of each key with the mean.
-std::vector<float> KeyDiffByHand(std::span<const float> keys, size_t dims) {
-  const size_t count = keys.size() / dims;
-  std::vector<std::vector<long double>> units(count, std::vector<long double>(dims));
-  std::vector<long double> mean(dims, 0);
-  for (size_t slot = 0; slot < count; ++slot) {
-    long double squares = 0;
-    for (size_t i = 0; i < dims; ++i) squares += (long double)(keys[slot * dims + i]) * keys[slot * dims + i];
-    for (size_t i = 0; i < dims; ++i) {
-      units[slot][i] = squares > 0 ? keys[slot * dims + i] / std::sqrt(squares) : 0;
-      mean[i] += units[slot][i] / (long double)(count);
-    }
-  }
-  long double length = 0;
-  for (long double value : mean) length += value * value;
-  std::vector<float> scores(count);
-  for (size_t slot = 0; slot < count; ++slot) {
-    long double cosine = 0;
-    for (size_t i = 0; i < dims; ++i) cosine += units[slot][i] * mean[i] / std::sqrt(length);
-    scores[slot] = float(-cosine);
-  }
-  return scores;
-}
-
-TEST(KeyDiffPolicy, ScoresAreMinusTheCosineOfKeyAndMeanKey) {
-  const auto policy = MakePolicy("keydiff").value();
-  EXPECT_EQ(policy->observations(), Observations{.keys = true});
-  for (int64_t length : {1, 2, 17, 300}) {
-    const std::vector<int32_t> positions = Positions(length);
-    const std::vector<float> scores = Scores(*policy, ViewOf(positions));
-    const std::vector<float> expected = KeyDiffByHand(KeysOf(size_t(length)), size_t(kHeadDim));
-    for (size_t slot = 0; slot < scores.size(); ++slot) EXPECT_NEAR(scores[slot], expected[slot], 1e-6) << length;
-  }
-}
-
-TEST(KeyDiffPolicy, KeepsTheKeysThatPointElsewhere) {
-  const auto policy = MakePolicy("keydiff").value();
-  const std::vector<int32_t> positions = Positions(8);
-  // Slots 2 and 5 point where no other key does; lengths do not matter.
-  std::vector<float> keys(8 * kHeadDim, 0.0f);
-  for (size_t slot = 0; slot < 8; ++slot) keys[slot * kHeadDim] = float(slot + 1);
-  for (size_t slot : {2u, 5u}) {
-    keys[slot * kHeadDim] = 0;
-    keys[slot * kHeadDim + slot] = -100;
-  }
-  HeadView view = ViewOf(positions);
-  view.keys = keys;
-  EXPECT_THAT(Kept(*policy, view, 2, {}), testing::ElementsAre(2, 5));
-}
-
-TEST(KeyDiffPolicy, KeysWithoutDirectionOrThatAreNotFiniteHaveAFiniteScore) {
-  const auto policy = MakePolicy("keydiff").value();
-  const std::vector<int32_t> positions = Positions(4);
-  std::vector<float> keys(4 * kHeadDim, 0.0f);
-  HeadView view = ViewOf(positions);
-  view.keys = keys;
-  EXPECT_THAT(Scores(*policy, view), testing::Each(0.0f));
-  keys[0] = 3;
-  keys[kHeadDim] = std::numeric_limits<float>::quiet_NaN();
-  keys[2 * kHeadDim] = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(Scores(*policy, view), testing::ElementsAre(-1.0f, 0.0f, 0.0f, 0.0f));
-}
-
-TEST(KeyDiffPolicy, HeadsDoNotShareAKeptSet) {
-  const auto policy = MakePolicy("keydiff").value();
-  EXPECT_TRUE(policy->SupportsScope(EvictionScope::kHead));
-  EXPECT_FALSE(policy->SupportsScope(EvictionScope::kLayer));
-  EXPECT_FALSE(policy->SupportsScope(EvictionScope::kSequence));
-}
-
-// snapkv and snapkv-prefill score alike and act at different times; the loop is the paper's average pooling (times 5).
-TEST(SnapKvPolicy, BothFormsPoolAsAPlainLoopDoes) {
-  EXPECT_EQ(MakePolicy("snapkv").value()->timing(), EvictionTiming::kChunked);
-  EXPECT_EQ(MakePolicy("snapkv-prefill").value()->timing(), EvictionTiming::kAfterPrefill);
-  for (int64_t length : {33, 34, 40, 300}) {
-    const std::vector<int32_t> positions = Positions(length);
-    const HeadView view = ViewOf(positions);
-    std::vector<float> expected(positions.size(), 0.0f);
-    const int64_t prefix = length - kProtection.recent_tokens;
-    for (int64_t slot = 0; slot < prefix; ++slot) {
-      int64_t sum = 0;
-      for (int64_t neighbour = slot - 2; neighbour <= slot + 2; ++neighbour) {
-        if (neighbour >= 0 && neighbour < prefix) sum += view.mass[size_t(neighbour)];
-      }
-      expected[size_t(slot)] = float(sum);
-    }
-    for (const char* name : {"snapkv", "snapkv-prefill"}) {
-      EXPECT_EQ(Scores(*MakePolicy(name).value(), view), expected) << name << " " << length;
-    }
-  }
 }
 
 TEST(GoldenPolicy, ScoresByTheFutureAloneAndHeadsDoNotShareAKeptSet) {
@@ -479,17 +202,6 @@ TEST(KvZipPolicy, ScoresByTheReplayAloneAndAllHeadsCompeteWithoutAFloor) {
     EXPECT_FALSE(policy->SupportsScope(EvictionScope::kLayer));
     EXPECT_FALSE(policy->SupportsScope(EvictionScope::kSequence));
   }
-}
-
-TEST(RandomPolicy, WiderScopesDrawOnceForAllTheirHeads) {
-  const auto policy = MakePolicy("random").value();
-  const std::vector<int32_t> positions = Positions(100);
-  HeadView layer = ViewOf(positions), other_layer = layer, all = layer;
-  layer.global_head = other_layer.global_head = HeadView::kAllOfThem;
-  other_layer.layer = 1;
-  all.layer = all.global_head = HeadView::kAllOfThem;
-  EXPECT_NE(Scores(*policy, layer), Scores(*policy, other_layer));
-  EXPECT_NE(Scores(*policy, layer), Scores(*policy, all));
 }
 
 TEST(EvictionScope, NamesAreReadBackAndOthersRefused) {
