@@ -6,7 +6,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "launch/answer_text.h"
 #include "launch/console.h"
 #include "launch/conversation.h"
+#include "launch/drawn_seed.h"
 #include "launch/kv_memory.h"
 #include "launch/model_session.h"
 #include "launch/prompt_progress.h"
@@ -31,10 +31,6 @@ struct Front {
   bool observes_attention = false;
   Status first_refusal;
 };
-
-uint64_t DrawSeed() {
-  return std::random_device{}();
-}
 
 Status PrepareFront(const ChatOptions& options, const OpenedModel& model, const ShardPlan& plan, Front* front) {
   const ModelConfig& config = model.config;

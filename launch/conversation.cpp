@@ -14,8 +14,9 @@ namespace {
 
 Result<ChatTemplate> LoadTemplate(const ChatOptions& options, const GgufFile& file) {
   if (!options.template_path) return ReadChatTemplate(file);
-  WINNOW_ASSIGN_OR_RETURN(const std::string source, ReadTextFile(*options.template_path, "--chat-template"));
-  auto chat_template = ChatTemplate::Load(source, ReadTemplateTokens(file));
+  const auto source = ReadTextFile(*options.template_path, "--chat-template");
+  if (!source.ok()) return BadFile(source.status().message());
+  auto chat_template = ChatTemplate::Load(*source, ReadTemplateTokens(file));
   if (chat_template.ok()) return chat_template;
   return BadFile(*options.template_path + ": " + chat_template.status().message());
 }

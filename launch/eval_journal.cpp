@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launch/result_file.h"
 #include "launch/text_file.h"
 
 namespace winnow {
@@ -19,11 +20,6 @@ constexpr int kVersion = 1;
 
 Json Header(const Json& identity) {
   return {{"format", {{"name", kFormat}, {"version", kVersion}}}, {"identity", identity}};
-}
-
-std::string Shown(const Json& value) {
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
 }
 
 std::string Under(const std::string& where, const std::string& key) {
@@ -62,7 +58,7 @@ Result<EvalJournal> EvalJournal::Open(const std::string& path, const Json& ident
   journal.path_ = path;
   journal.file_.reset(std::fopen(path.c_str(), "ab"));
   if (!journal.file_) {
-    return InternalError("journal '" + path + "' cannot be written: " + std::strerror(errno));
+    return BadFile("journal '" + path + "' cannot be written: " + std::strerror(errno));
   }
   WINNOW_RETURN_IF_ERROR(journal.Lock());
   WINNOW_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, "journal"));
@@ -79,7 +75,7 @@ Status EvalJournal::Lock() {
 Status EvalJournal::TakeLines(const std::string& text, const Json& identity, bool resume) {
   const size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
   if (whole != text.size() && ftruncate(fileno(file_.get()), off_t(whole)) != 0) {
-    return InternalError("journal '" + path_ + "': its unfinished last line cannot be cut off");
+    return BadFile("journal '" + path_ + "': its unfinished last line cannot be cut off");
   }
   if (whole == 0) return WriteLine(Header(identity));
   if (!resume) {
@@ -116,7 +112,7 @@ Status EvalJournal::WriteLine(const Json& line) {
   const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() &&
                        std::fflush(file_.get()) == 0 && fdatasync(fileno(file_.get())) == 0;
-  return written ? OkStatus() : InternalError("journal '" + path_ + "' could not be written");
+  return written ? OkStatus() : BadFile("journal '" + path_ + "' could not be written");
 }
 
 Status EvalJournal::Append(const std::string& unit, const Json& value) {

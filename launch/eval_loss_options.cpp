@@ -1,8 +1,8 @@
 #include "launch/eval_loss_options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
+#include "launch/eval_list_flags.h"
 #include "launch/eviction_flags.h"
 #include "policies/eviction_policy.h"
 
@@ -70,23 +70,7 @@ Status CheckEvalLossOptions(const EvalLossOptions& o, int num_ranks) {
   const auto found = [](const std::string& what, const auto& value) {
     return InvalidArgument(what + ", found " + std::to_string(value));
   };
-  for (int64_t budget : o.budgets) {
-    if (budget < 1) return found("--kv-budget: expected 1 or more", budget);
-    if (std::count(o.budgets.begin(), o.budgets.end(), budget) > 1) {
-      return InvalidArgument("--kv-budget: " + std::to_string(budget) + " is given twice");
-    }
-  }
-  for (double ratio : o.ratios) {
-    if (!(ratio > 0 && ratio < 1)) return found("--kv-ratio: expected above 0 and below 1", ratio);
-  }
-  for (const std::string& name : o.policies) {
-    WINNOW_ASSIGN_OR_RETURN(const auto policy, MakePolicy(name));
-    if (!policy->evicts())
-      return InvalidArgument("--policies: " + name + " never evicts; every row is compared with it");
-    if (std::count(o.policies.begin(), o.policies.end(), name) > 1) {
-      return InvalidArgument("--policies: " + name + " is given twice");
-    }
-  }
+  WINNOW_RETURN_IF_ERROR(CheckPoliciesAndBudgets(o.policies, o.budgets, o.ratios));
   if (o.prompt_tokens && *o.prompt_tokens < 1) return found("--prompt-tokens: expected 1 or more", *o.prompt_tokens);
   if (o.max_texts && *o.max_texts < 1) return found("--max-texts: expected 1 or more", *o.max_texts);
   if (o.max_text_tokens && *o.max_text_tokens < 2) {

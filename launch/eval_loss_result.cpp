@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/printable_text.h"
+#include "launch/eviction_json.h"
 #include "launch/load_json.h"
 #include "launch/number_text.h"
 
@@ -96,17 +97,11 @@ LossOutcome SummariseStudies(const EvalLossOptions& options, const std::vector<B
 
 ResultJson LossSettingsJson(const EvalLossOptions& options, const std::vector<EvalText>& texts,
                             int64_t max_text_tokens) {
-  const EvictionSettings& eviction = options.eviction;
   ResultJson settings;
   settings["policies"] = options.policies;
   settings["budgets"] = options.budgets;
   settings["ratios"] = options.ratios;
-  settings["interval"] = eviction.interval;
-  settings["sink_tokens"] = eviction.sink_tokens;
-  settings["recent_tokens"] = eviction.recent_tokens;
-  settings["protect_prompt"] = eviction.protect_prompt;
-  settings["scope"] = eviction.scope ? ResultJson(Name(*eviction.scope)) : ResultJson("policy");
-  settings["allocation"] = eviction.allocation ? ResultJson(Name(*eviction.allocation)) : ResultJson("policy");
+  settings.update(SharedEvictionJson(options.eviction));
   settings["prompt_tokens"] = OrNull(options.prompt_tokens);
   settings["seed"] = options.seed;
   settings["kv_cache_dtype"] = options.kv_cache_dtype;

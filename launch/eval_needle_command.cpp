@@ -8,6 +8,7 @@
 
 #include "eval/needle.h"
 #include "eval/text_scores.h"
+#include "launch/eval_list_flags.h"
 #include "launch/eval_prompt_text.h"
 #include "launch/eval_task_rows.h"
 #include "launch/eval_task_run.h"
@@ -27,7 +28,8 @@ Status CheckOptions(const EvalNeedleOptions& options) {
   if (options.samples < 1) {
     return InvalidArgument("--samples: expected 1 or more, found " + std::to_string(options.samples));
   }
-  return OkStatus();
+  WINNOW_RETURN_IF_ERROR(CheckListedOnce("--lengths", options.lengths));
+  return CheckListedOnce("--depths", options.depths);
 }
 
 // Samples of all cells, length by length, depth by depth within.

@@ -1,13 +1,14 @@
 #include "launch/eval_report_command.h"
 
 #include <filesystem>
-#include <fstream>
+#include <span>
 
 #include "launch/console.h"
 #include "launch/plot_helper.h"
 #include "launch/report_figures.h"
 #include "launch/report_rows.h"
 #include "launch/report_tables.h"
+#include "model/whole_file.h"
 
 namespace winnow {
 namespace {
@@ -15,10 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Status WriteFile(const fs::path& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << content;
-  file.close();
-  return file ? OkStatus() : InternalError("'" + path.string() + "' could not be written");
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(content.data()), content.size());
+  return WriteWholeFile(path.string(), std::span(&bytes, 1));
 }
 
 // The figure as SVG, which the page shows, and as PNG. False: not without gnuplot.

@@ -12,6 +12,7 @@
 #include "eval/sample_scores.h"
 #include "eval/text_scores.h"
 #include "launch/console.h"
+#include "launch/eval_list_flags.h"
 #include "launch/eval_prompt_text.h"
 #include "launch/eval_task_rows.h"
 #include "launch/eval_task_run.h"
@@ -37,13 +38,10 @@ Status CheckOptions(const EvalRulerOptions& options) {
   }
   for (const std::string& name : options.tasks) {
     WINNOW_RETURN_IF_ERROR(FindRulerTask(name).status());
-    if (std::count(options.tasks.begin(), options.tasks.end(), name) > 1) {
-      return InvalidArgument("--tasks: " + name + " is given twice");
-    }
     if (name == "qa_1" && !options.squad_path) return InvalidArgument("--tasks qa_1 needs --squad FILE");
     if (name == "qa_2" && !options.hotpotqa_path) return InvalidArgument("--tasks qa_2 needs --hotpotqa FILE");
   }
-  return OkStatus();
+  return CheckListedOnce("--tasks", options.tasks);
 }
 
 std::vector<const RulerTask*> TasksOf(const EvalRulerOptions& options) {

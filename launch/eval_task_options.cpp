@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
+#include "launch/eval_list_flags.h"
 #include "launch/eviction_flags.h"
 #include "launch/generate_options.h"
 #include "policies/eviction_policy.h"
@@ -39,22 +39,10 @@ Status CheckEvalTaskOptions(const EvalTaskOptions& o, int num_ranks) {
     return value >= 1 ? OkStatus()
                       : InvalidArgument(std::string(flag) + ": expected 1 or more, found " + std::to_string(value));
   };
-  for (int64_t budget : o.budgets) WINNOW_RETURN_IF_ERROR(at_least_one("--kv-budget", budget));
-  for (double ratio : o.ratios) {
-    if (!(ratio > 0 && ratio < 1)) {
-      return InvalidArgument(fmt::format("--kv-ratio: expected above 0 and below 1, found {}", ratio));
-    }
-  }
+  WINNOW_RETURN_IF_ERROR(CheckPoliciesAndBudgets(o.policies, o.budgets, o.ratios));
   for (const std::string& name : o.policies) {
-    WINNOW_ASSIGN_OR_RETURN(const auto policy, MakePolicy(name));
-    if (!policy->evicts()) {
-      return InvalidArgument("--policies: " + name + " never evicts; every row is compared with it");
-    }
-    if (policy->observations().future) {
+    if (MakePolicy(name).value()->observations().future) {
       return InvalidArgument("--policies: " + name + " looks at the rest of a text, which an answer does not have yet");
-    }
-    if (std::count(o.policies.begin(), o.policies.end(), name) > 1) {
-      return InvalidArgument("--policies: " + name + " is given twice");
     }
   }
   if (o.max_new_tokens) WINNOW_RETURN_IF_ERROR(at_least_one("--max-tokens", *o.max_new_tokens));

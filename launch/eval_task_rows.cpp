@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/hash.h"
+#include "launch/eviction_json.h"
 #include "launch/number_text.h"
 #include "model/whole_file.h"
 
@@ -65,18 +66,11 @@ ResultJson RefusalJson(const EvalCase& asked, const std::string& of_what, const 
 }
 
 ResultJson TaskSettingsJson(const EvalTaskOptions& options) {
-  const EvictionSettings& eviction = options.eviction;
-  const auto chosen = [](const auto& choice) { return choice ? std::string(Name(*choice)) : std::string("policy"); };
   ResultJson json;
   json["policies"] = options.policies;
   if (!options.budgets.empty()) json["budgets"] = options.budgets;
   if (!options.ratios.empty()) json["ratios"] = options.ratios;
-  json["interval"] = eviction.interval;
-  json["sink_tokens"] = eviction.sink_tokens;
-  json["recent_tokens"] = eviction.recent_tokens;
-  json["protect_prompt"] = eviction.protect_prompt;
-  json["scope"] = chosen(eviction.scope);
-  json["allocation"] = chosen(eviction.allocation);
+  json.update(SharedEvictionJson(options.eviction));
   json["query_aware"] = options.query_aware;
   json["seed"] = options.seed;
   json["kv_cache_dtype"] = options.kv_cache_dtype;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <random>
 
 #include "engine/context_replay.h"
+#include "launch/drawn_seed.h"
 #include "launch/json_fields.h"
 #include "launch/replay_prompt.h"
 #include "launch/text_file.h"
@@ -13,12 +13,6 @@ namespace winnow {
 namespace {
 
 using Json = nlohmann::json;
-
-uint64_t DrawSeed() {
-  std::random_device device;
-  // 53 bits: readers of the JSON output often hold numbers as doubles.
-  return (uint64_t(device()) << 32 | device()) & ((uint64_t(1) << 53) - 1);
-}
 
 // One prompt and the numbers that go with it.
 struct Asked {

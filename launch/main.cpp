@@ -116,23 +116,23 @@ int Main(int argc, char** argv) {
   auto* eval_loss = eval->add_subcommand("loss", "teacher-forced loss of texts under policies, beside the full cache");
   AddEvalLossFlags(*eval_loss, &eval_loss_options);
   AddEvalLossRunFlags(*eval_loss, &eval_loss_options);
-  eval_loss_options.command_line.assign(argv, argv + argc);
   EvalLossOptions eval_patterns_options;
   auto* eval_patterns = eval->add_subcommand("patterns", "which KV pairs a text attends to again, and who holds them");
   AddEvalLossFlags(*eval_patterns, &eval_patterns_options);
-  eval_patterns_options.command_line.assign(argv, argv + argc);
   EvalRulerOptions eval_ruler_options;
   auto* eval_ruler = eval->add_subcommand("ruler", "RULER's tasks, generated, with a full cache and under policies");
   AddEvalRulerFlags(*eval_ruler, &eval_ruler_options);
-  eval_ruler_options.command_line.assign(argv, argv + argc);
   EvalNeedleOptions eval_needle_options;
   auto* eval_needle = eval->add_subcommand("needle", "one needle in a haystack, over lengths and depths");
   AddEvalNeedleFlags(*eval_needle, &eval_needle_options);
-  eval_needle_options.command_line.assign(argv, argv + argc);
   EvalQaOptions eval_qa_options;
   auto* eval_qa = eval->add_subcommand("qa", "problems of yours: GSM8K, AIME, GPQA, BBH, LongBench");
   AddEvalQaFlags(*eval_qa, &eval_qa_options);
-  eval_qa_options.command_line.assign(argv, argv + argc);
+  for (auto* line :
+       {&eval_loss_options.command_line, &eval_patterns_options.command_line, &eval_ruler_options.command_line,
+        &eval_needle_options.command_line, &eval_qa_options.command_line}) {
+    line->assign(argv, argv + argc);
+  }
   EvalReportOptions eval_report_options;
   auto* eval_report = eval->add_subcommand("report", "results of other evaluations as Markdown tables and plots");
   eval_report->add_option("files", eval_report_options.paths, "result files (winnow eval ... --json or --out)")

@@ -40,7 +40,7 @@ Status CheckReportRows(const std::string& path, const ResultJson& result) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto bad = [&](const std::string& key, const std::string& expected) {
       return BadFile(file + "\"rows/" + std::to_string(i) + "/" + key + "\": expected " + expected + ", found " +
-                     (rows[i].contains(key) ? rows[i].at(key).dump(-1, ' ', true) : "nothing"));
+                     (rows[i].contains(key) ? Shown(rows[i].at(key)) : "nothing"));
     };
     for (const char* key : kind->numbers) {
       if (!rows[i].contains(key) || !rows[i].at(key).is_number()) return bad(key, "a number");

@@ -116,12 +116,6 @@ constexpr Key kKeys[] = {
     {"/timing/seconds", IsSeconds, "a number of seconds"},
 };
 
-// A short value as it stands in the file.
-std::string Shown(const ResultJson& value) {
-  const std::string text = value.dump(-1, ' ', false, ResultJson::error_handler_t::replace);
-  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
-}
-
 }  // namespace
 
 RunEnvironment GatherEnvironment(Communicator& world, const Backend& backend, int tensor_parallel,
@@ -168,6 +162,11 @@ ResultJson MakeResult(ResultParts parts, const OpenedModel& model, const RunEnvi
   result["refused"] = std::move(parts.refused);
   result["timing"] = std::move(parts.timing);
   return result;
+}
+
+std::string Shown(const ResultJson& value) {
+  const std::string text = value.dump(-1, ' ', false, ResultJson::error_handler_t::replace);
+  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
 }
 
 Status CheckResult(const ResultJson& result) {

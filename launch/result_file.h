@@ -56,6 +56,9 @@ ResultJson MakeResult(ResultParts parts, const OpenedModel& model, const RunEnvi
 // table), sizes.
 ResultJson ModelJson(const OpenedModel& model);
 
+// A value as messages show it: JSON in one line, cut after 60 bytes.
+std::string Shown(const ResultJson& value);
+
 // BadFile naming the first key that is missing or of another type, or format and version expected and found.
 Status CheckResult(const ResultJson& result);
 

@@ -8,8 +8,9 @@ TEMPLATE = ("{% for message in messages %}[{{ message.role }}]{{ message.content
 
 
 class Chat(CliCase):
-    def chat(self, *arguments, template=TEMPLATE, typed="hi\n\nand more\n", **options):
-        return self.run_winnow("chat", "--model", self.model, "--chat-template", self.write("template.jinja", template),
+    def chat(self, *arguments, template=TEMPLATE, path=None, typed="hi\n\nand more\n", **options):
+        path = path or self.write("template.jinja", template)
+        return self.run_winnow("chat", "--model", self.model, "--chat-template", path,
                                "--threads", 1, "--max-tokens", 8, "--temperature", 0, *arguments, typed=typed, **options)
 
     def refuse(self, part, *arguments, code=2, **options):
@@ -41,6 +42,7 @@ class Chat(CliCase):
 
     def test_a_template_that_cannot_be_used_is_refused_with_its_line(self):
         self.refuse("line 2", template="{{ messages }}\n{% include 'other' %}", code=3)
+        self.refuse("'no-such-file' cannot be read", path="no-such-file", code=3)
 
 
 if __name__ == "__main__":

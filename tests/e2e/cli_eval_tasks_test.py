@@ -110,6 +110,8 @@ class Needle(EvalTasksCase):
         self.refuse(["--depths", "101"], "needle", "--depths", "101")
         self.refuse(["--lengths 9000", "4096"], "needle", "--lengths", "9000")
         self.refuse(["length of 50"], "needle", "--lengths", "50")
+        self.refuse(["--lengths: 400 is given twice"], "needle", "--lengths", "400,400")
+        self.refuse(["--kv-ratio: 0.3 is given twice"], "needle", "--lengths", "400", budget=("--kv-ratio", "0.3,0.3"))
 
 
 class Qa(EvalTasksCase):

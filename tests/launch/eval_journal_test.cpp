@@ -120,7 +120,7 @@ TEST_F(Journal, IsWrittenByOneRunAtATime) {
 
 TEST_F(Journal, ThatCannotBeWrittenEndsTheRunBeforeItsWork) {
   EXPECT_EQ(EvalJournal::Open((folder_ / "no" / "folder").string(), kIdentity, false).status().code(),
-            StatusCode::kInternal);
+            StatusCode::kBadFile);
 }
 
 TEST(LossUnits, ScoresGoThroughJsonWithoutLosingABit) {
