@@ -16,14 +16,14 @@ Result<std::unique_ptr<Backend>> MakeBackend(const EngineOptions& options) {
   return InvalidArgument("backend: expected cpu, guard, reference or reference-float, found '" + options.backend + "'");
 }
 
-Result<std::unique_ptr<RankEngine>> RankEngine::Make(const GgufFile& file, const ModelConfig& config,
+Result<std::unique_ptr<RankEngine>> RankEngine::Make(const TensorSource& source, const ModelConfig& config,
                                                      const EngineOptions& options, Communicator& communicator,
                                                      const std::function<void(int64_t, int64_t)>& progress) {
   std::unique_ptr<RankEngine> engine(new RankEngine(communicator));
   WINNOW_ASSIGN_OR_RETURN(engine->backend_, MakeBackend(options));
   WINNOW_ASSIGN_OR_RETURN(const ShardPlan plan, MakeShardPlan(ShardDimsOf(config), communicator.size()));
   const int rank = communicator.rank();
-  WINNOW_ASSIGN_OR_RETURN(ModelWeights weights, LoadWeights(file, config, plan, rank, *engine->backend_, progress));
+  WINNOW_ASSIGN_OR_RETURN(ModelWeights weights, LoadWeights(source, config, plan, rank, *engine->backend_, progress));
   const KvLayout layout{config.head_dim, options.kv_cache_dtype};
   const int64_t pages_per_head = (options.pool_slots + kPageSlots - 1) / kPageSlots;
   const int64_t num_pages = pages_per_head * config.num_layers * plan.kv_heads[size_t(rank)].size();

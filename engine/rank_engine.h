@@ -9,8 +9,8 @@
 
 #include "base/status.h"
 #include "engine/model_runner.h"
-#include "model/gguf.h"
 #include "model/model_config.h"
+#include "model/tensor_source.h"
 
 namespace winnow {
 
@@ -38,9 +38,9 @@ struct WorkReport {
 
 class RankEngine {
  public:
-  // Loads this rank's shard. communicator must outlive the engine; the file may be closed afterwards. No collective: a
-  // failure may be this rank's alone, so callers agree on it.
-  static Result<std::unique_ptr<RankEngine>> Make(const GgufFile& file, const ModelConfig& config,
+  // Loads this rank's shard. communicator must outlive the engine; the source may be closed afterwards. No collective:
+  // a failure may be this rank's alone, so callers agree on it.
+  static Result<std::unique_ptr<RankEngine>> Make(const TensorSource& source, const ModelConfig& config,
                                                   const EngineOptions& options, Communicator& communicator,
                                                   const std::function<void(int64_t, int64_t)>& progress);
 

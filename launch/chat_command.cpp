@@ -32,10 +32,10 @@ struct Front {
   Status first_refusal;
 };
 
-Status PrepareFront(const ChatOptions& options, const OpenedModel& model, const ShardPlan& plan, Front* front) {
-  const ModelConfig& config = model.config;
+Status PrepareFront(const ChatOptions& options, const Checkpoint& model, const ShardPlan& plan, Front* front) {
+  const ModelConfig& config = model.config();
   const uint64_t seed = options.seed ? *options.seed : DrawSeed();
-  WINNOW_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Make(options, model.file, config, seed));
+  WINNOW_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Make(options, model, seed));
   front->conversation = std::make_unique<Conversation>(std::move(conversation));
   WINNOW_ASSIGN_OR_RETURN(Request longest, front->conversation->LongestRequest());
   front->observes_attention = MakePolicy(longest.eviction.policy).value()->observations().mass != ObservedMass::kNone;
@@ -121,8 +121,9 @@ Status RunChat(const Status& arguments, const ChatOptions& options, Communicator
   const bool is_front = communicator.rank() == 0;
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckChatOptions(options, communicator.size()) : arguments));
-  WINNOW_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.model_path, communicator));
-  const auto plan = MakeShardPlan(ShardDimsOf(model.config), communicator.size());
+  WINNOW_ASSIGN_OR_RETURN(const auto opened, OpenModel(options.model_path, communicator));
+  const Checkpoint& model = *opened;
+  const auto plan = MakeShardPlan(ShardDimsOf(model.config()), communicator.size());
   WINNOW_CHECK(plan.ok());  // OpenModel has made one
 
   Front front;

@@ -12,11 +12,12 @@
 namespace winnow {
 namespace {
 
-Result<ChatTemplate> LoadTemplate(const ChatOptions& options, const GgufFile& file) {
-  if (!options.template_path) return ReadChatTemplate(file);
+Result<ChatTemplate> LoadTemplate(const ChatOptions& options, const Checkpoint& model) {
+  if (!options.template_path) return model.LoadChatTemplate();
   const auto source = ReadTextFile(*options.template_path, "--chat-template");
   if (!source.ok()) return BadFile(source.status().message());
-  auto chat_template = ChatTemplate::Load(*source, ReadTemplateTokens(file));
+  WINNOW_ASSIGN_OR_RETURN(TemplateTokens tokens, model.LoadTemplateTokens());
+  auto chat_template = ChatTemplate::Load(*source, std::move(tokens));
   if (chat_template.ok()) return chat_template;
   return BadFile(*options.template_path + ": " + chat_template.status().message());
 }
@@ -41,15 +42,10 @@ Conversation::Conversation(const ChatOptions& options, const ModelConfig& config
   if (options.system) messages_.push_back({{"role", "system"}, {"content", *options.system}});
 }
 
-Result<Conversation> Conversation::Make(const ChatOptions& options, const GgufFile& file, const ModelConfig& config,
-                                        uint64_t seed) {
-  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(file));
-  if (tokenizer.vocab_size() > config.vocab_size) {
-    return file.Bad("the tokenizer has " + std::to_string(tokenizer.vocab_size()) + " tokens, the model " +
-                    std::to_string(config.vocab_size) + " vocabulary rows");
-  }
-  WINNOW_ASSIGN_OR_RETURN(ChatTemplate chat_template, LoadTemplate(options, file));
-  return Conversation(options, config, std::move(tokenizer), std::move(chat_template), seed);
+Result<Conversation> Conversation::Make(const ChatOptions& options, const Checkpoint& model, uint64_t seed) {
+  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, model.LoadTokenizer());
+  WINNOW_ASSIGN_OR_RETURN(ChatTemplate chat_template, LoadTemplate(options, model));
+  return Conversation(options, model.config(), std::move(tokenizer), std::move(chat_template), seed);
 }
 
 Result<Request> Conversation::MakeRequest(std::vector<int32_t> prompt) const {

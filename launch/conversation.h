@@ -7,18 +7,14 @@
 #include "base/status.h"
 #include "engine/request.h"
 #include "launch/chat_options.h"
-#include "model/chat_template/chat_template.h"
-#include "model/gguf.h"
-#include "model/model_config.h"
-#include "model/tokenizer.h"
+#include "model/checkpoint.h"
 
 namespace winnow {
 
 class Conversation {
  public:
   // Loads tokenizer and template. BadFile for either; InvalidArgument for a template file that cannot be read.
-  static Result<Conversation> Make(const ChatOptions& options, const GgufFile& file, const ModelConfig& config,
-                                   uint64_t seed);
+  static Result<Conversation> Make(const ChatOptions& options, const Checkpoint& model, uint64_t seed);
 
   // Tokens of the conversation and the answer at most.
   int64_t context() const { return context_; }

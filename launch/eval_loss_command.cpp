@@ -26,7 +26,7 @@ ResultJson JournalIdentity(const EvalLossOptions& options, const EvalLossSession
   settings.erase("text_files");  // the texts themselves count
   const BuildInfo& build = GetBuildInfo();
   ResultJson identity = {{"settings", std::move(settings)},
-                         {"model", ModelJson(session.model)},
+                         {"model", ModelJson(*session.model)},
                          {"tensor_parallel", tensor_parallel},
                          {"winnow", {{"version", build.version}, {"git_id", build.git_id}}}};
   if (options.numerics == "fast") identity["threads_per_rank"] = session.threads;
@@ -57,7 +57,7 @@ Status OpenJournal(const EvalLossOptions& options, const EvalLossSession& sessio
 }
 
 Status Report(const EvalLossOptions& options, const LossOutcome& outcome, ResultJson settings, ResultJson timing,
-              const OpenedModel& model, const RunEnvironment& environment) {
+              const Checkpoint& model, const RunEnvironment& environment) {
   for (const ResultJson& refusal : outcome.refused) {
     Note("no row for " + refusal["policy"].get<std::string>() + " at budget " + refusal["budget"].get<std::string>() +
          ": " + refusal["reason"].get<std::string>());
@@ -83,7 +83,7 @@ Status Report(const EvalLossOptions& options, const LossOutcome& outcome, Result
   PrintOut(outcome.table);
   PrintOut(
       fmt::format("{}, {}, {}, {} rank(s) x {} thread(s), {}, KV cache {}: {:.0f} tokens/s of every case together\n",
-                  Printable(model.config.name), environment.backend, environment.kernels,
+                  Printable(model.config().name), environment.backend, environment.kernels,
                   environment.tensor_parallel * environment.data_parallel, environment.threads_per_rank,
                   options.numerics, options.kv_cache_dtype, timing["tokens_per_second"].get<double>()));
   return CheckOutput();
@@ -118,7 +118,7 @@ Status RunEvalLoss(const Status& arguments, EvalLossOptions options, Communicato
                        {"tokens_per_second", seconds > 0 ? double(work.tokens) / seconds : 0.0},
                        {"units", work.units},
                        {"resumed_units", work.resumed}},
-                      session.model, environment);
+                      *session.model, environment);
     // With no row left there is nothing to write, and nothing that another run could go on with.
     if (journal && (reported.ok() || outcome.rows.empty())) journal->Remove();
   }

@@ -29,11 +29,11 @@ std::string SharedArguments(const EvalLossOptions& options) {
 }
 
 // Of the cases that repeat their context; the same on all ranks, as the model's file is.
-Result<ReplayPrompt> WordsOf(const EvalLossOptions& options, const OpenedModel& model) {
+Result<ReplayPrompt> WordsOf(const EvalLossOptions& options, const Checkpoint& model) {
   const bool replays = std::any_of(options.policies.begin(), options.policies.end(),
                                    [](const std::string& policy) { return Replays({.policy = policy}); });
   if (!replays) return ReplayPrompt();
-  WINNOW_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::FromGguf(model.file));
+  WINNOW_ASSIGN_OR_RETURN(const Tokenizer tokenizer, model.LoadTokenizer());
   return MakeReplayPrompt(tokenizer);
 }
 
@@ -46,17 +46,17 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
   WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, SharedArguments(options))));
   const int tensor_parallel = options.tensor_parallel(communicator.size());
-  WINNOW_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options.model_path, communicator, tensor_parallel));
+  WINNOW_ASSIGN_OR_RETURN(auto model, OpenModel(options.model_path, communicator, tensor_parallel));
 
-  const auto words = WordsOf(options, model);
+  const auto words = WordsOf(options, *model);
   WINNOW_RETURN_IF_ERROR(agree(words.status()));
   options_in->eviction.replay_prompt = *words;
-  const int64_t max_tokens = options.max_text_tokens.value_or(model.config.max_context);
+  const int64_t max_tokens = options.max_text_tokens.value_or(model->config().max_context);
   std::vector<EvalText> texts;
   Status read = OkStatus();
   if (is_first) {
     const auto read_texts = [&]() -> Result<std::vector<EvalText>> {
-      WINNOW_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::FromGguf(model.file));
+      WINNOW_ASSIGN_OR_RETURN(const Tokenizer tokenizer, model->LoadTokenizer());
       return ReadEvalTexts(options.text_paths, {options.split, options.max_texts, max_tokens, options.prompt_tokens},
                            tokenizer);
     };
@@ -66,9 +66,9 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   }
   WINNOW_RETURN_IF_ERROR(agree(read));
   BroadcastEvalTexts(communicator, texts);
-  const auto plan = MakeShardPlan(ShardDimsOf(model.config), tensor_parallel);
+  const auto plan = MakeShardPlan(ShardDimsOf(model->config()), tensor_parallel);
   WINNOW_CHECK(plan.ok());  // OpenModel has made one
-  const auto pool_slots = PoolSlots(options, texts, MakeKvShards(model.config.num_layers, *plan));
+  const auto pool_slots = PoolSlots(options, texts, MakeKvShards(model->config().num_layers, *plan));
   WINNOW_RETURN_IF_ERROR(agree(pool_slots.status()));
 
   std::string warning;
@@ -78,7 +78,7 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   if (options.data_parallel_size > 1) part = communicator.Split(communicator.rank() / tensor_parallel);
   Communicator& group = part ? *part : communicator;
   WINNOW_ASSIGN_OR_RETURN(
-      auto engine, LoadEngine(model, ToEngineOptions(options, threads, *pool_slots, /*observe_attention=*/true), group,
+      auto engine, LoadEngine(*model, ToEngineOptions(options, threads, *pool_slots, /*observe_attention=*/true), group,
                               communicator));
   return EvalLossSession{.model = std::move(model),
                          .texts = std::move(texts),

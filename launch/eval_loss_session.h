@@ -12,7 +12,7 @@
 namespace winnow {
 
 struct EvalLossSession {
-  OpenedModel model;
+  std::unique_ptr<const Checkpoint> model;
   std::vector<EvalText> texts;  // the same on all ranks
   int64_t max_text_tokens = 0;  // where they were cut
   int threads = 1;

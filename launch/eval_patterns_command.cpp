@@ -180,7 +180,7 @@ Status Report(const EvalLossOptions& options, const EvalLossSession& session, co
   if (refused.size() == studies.size() * options.policies.size()) {
     return InvalidArgument("every row was refused; the first reason: " + refused[0]["reason"].get<std::string>());
   }
-  const int64_t num_kv_heads = session.model.config.num_kv_heads;
+  const int64_t num_kv_heads = session.model->config().num_kv_heads;
   if (!options.json) {
     PrintTables(options, studies, totals, num_kv_heads);
     return CheckOutput();
@@ -191,7 +191,7 @@ Status Report(const EvalLossOptions& options, const EvalLossSession& session, co
                                         .rows = RowsJson(options, studies, totals, num_kv_heads),
                                         .refused = refused,
                                         .timing = std::move(timing)},
-                                       session.model, environment);
+                                       *session.model, environment);
   PrintOut(result.dump(-1, ' ', false, ResultJson::error_handler_t::replace) + "\n");
   return CheckOutput();
 }

@@ -57,11 +57,11 @@ Result<Request> ToRequest(const EvalTaskOptions& options, const ModelConfig& con
   return request;
 }
 
-Status PrepareFront(const EvalTaskOptions& options, const EvalTask& task, const OpenedModel& model,
+Status PrepareFront(const EvalTaskOptions& options, const EvalTask& task, const Checkpoint& model,
                     const ShardPlan& plan, Front* front) {
-  const ModelConfig& config = model.config;
+  const ModelConfig& config = model.config();
   if (options.answers_path) WINNOW_RETURN_IF_ERROR(CheckCanWrite(*options.answers_path));
-  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(model.file));
+  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, model.LoadTokenizer());
   front->tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   WINNOW_ASSIGN_OR_RETURN(front->prompts, task.prepare(*front->tokenizer, config));
   for (const EvalCase& asked : CasesOf(options))
@@ -126,7 +126,7 @@ Status AnswerAll(const EvalTaskOptions& options, RankEngine& engine, Communicato
   return OkStatus();
 }
 
-Status Report(const EvalTaskOptions& options, const EvalTask& task, const OpenedModel& model,
+Status Report(const EvalTaskOptions& options, const EvalTask& task, const Checkpoint& model,
               const RunEnvironment& environment, const Front& front, double seconds) {
   if (options.answers_path) {
     WINNOW_RETURN_IF_ERROR(WriteAnswers(*options.answers_path, front.prompts, front.cases));
@@ -150,9 +150,9 @@ Status Report(const EvalTaskOptions& options, const EvalTask& task, const Opened
     PrintOut(
         fmt::format("{}, {}, {}, {} rank(s) x {} thread(s), {}, KV cache {}: {} prompts, {:.0f} s, {:.1f} generated "
                     "tokens/s\n",
-                    Printable(model.config.name), environment.backend, environment.kernels, environment.tensor_parallel,
-                    environment.threads_per_rank, options.numerics, options.kv_cache_dtype, front.prompts.size(),
-                    seconds, double(generated) / seconds));
+                    Printable(model.config().name), environment.backend, environment.kernels,
+                    environment.tensor_parallel, environment.threads_per_rank, options.numerics, options.kv_cache_dtype,
+                    front.prompts.size(), seconds, double(generated) / seconds));
     return CheckOutput();
   }
   ResultJson settings = TaskSettingsJson(options);
@@ -183,8 +183,9 @@ Status RunEvalTask(const Status& arguments, const EvalTaskOptions& options, cons
       communicator,
       fmt::format("--policies {} --numerics {} --kv-cache-dtype {} --check-ranks {}", fmt::join(options.policies, ","),
                   options.numerics, options.kv_cache_dtype, options.check_ranks))));
-  WINNOW_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.model_path, communicator));
-  const auto plan = MakeShardPlan(ShardDimsOf(model.config), communicator.size());
+  WINNOW_ASSIGN_OR_RETURN(const auto opened, OpenModel(options.model_path, communicator));
+  const Checkpoint& model = *opened;
+  const auto plan = MakeShardPlan(ShardDimsOf(model.config()), communicator.size());
   WINNOW_CHECK(plan.ok());  // OpenModel has made one
 
   Front front;
@@ -193,7 +194,7 @@ Status RunEvalTask(const Status& arguments, const EvalTaskOptions& options, cons
   communicator.AllReduce(std::span<int64_t>(pool_slots), ReduceOp::kMax);
   const bool observes = ObservesAttention(options);
   if (is_front) {
-    fmt::print(stderr, "{}\n", KvBill(front.memory, {model.config.head_dim, options.kv_dtype()}, observes));
+    fmt::print(stderr, "{}\n", KvBill(front.memory, {model.config().head_dim, options.kv_dtype()}, observes));
   }
   std::string warning;
   const int threads = ResolveThreads(options.threads, &warning);

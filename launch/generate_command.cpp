@@ -20,7 +20,7 @@
 #include "launch/model_session.h"
 #include "launch/prompt_progress.h"
 #include "launch/resumed_request.h"
-#include "model/gguf_fingerprint.h"
+
 #include "model/utf8_stream.h"
 #include "model/whole_file.h"
 
@@ -64,13 +64,9 @@ KvLayout LayoutOf(const GenerateOptions& options, const ModelConfig& config) {
   return {config.head_dim, options.kv_dtype()};
 }
 
-Status PrepareFront(const GenerateOptions& options, const GgufFile& file, const ModelConfig& config,
-                    const ShardPlan& plan, Front* front) {
-  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromGguf(file));
-  if (tokenizer.vocab_size() > config.vocab_size) {
-    return BadFile(options.model_path + ": the tokenizer has " + std::to_string(tokenizer.vocab_size()) +
-                   " tokens, the model " + std::to_string(config.vocab_size) + " vocabulary rows");
-  }
+Status PrepareFront(const GenerateOptions& options, const Checkpoint& model, const ShardPlan& plan, Front* front) {
+  const ModelConfig& config = model.config();
+  WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, model.LoadTokenizer());
   if (options.load_kv) {
     WINNOW_ASSIGN_OR_RETURN(front->prepared, PrepareResumedRequest(options, front->file_model, tokenizer));
   } else {
@@ -166,14 +162,14 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckGenerateOptions(options, communicator.size()) : arguments));
 
-  WINNOW_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.model_path, communicator));
-  const ModelConfig& config = model.config;
+  WINNOW_ASSIGN_OR_RETURN(const auto model, OpenModel(options.model_path, communicator));
+  const ModelConfig& config = model->config();
   const auto plan = MakeShardPlan(ShardDimsOf(config), communicator.size());
   WINNOW_CHECK(plan.ok());  // OpenModel has made one
 
   Front front;
-  front.file_model = SequenceFileModelOf(options, config, FingerprintOf(model.file));
-  WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, model.file, config, *plan, &front) : OkStatus()));
+  front.file_model = SequenceFileModelOf(options, config, model->Fingerprint());
+  WINNOW_RETURN_IF_ERROR(agree(is_front ? PrepareFront(options, *model, *plan, &front) : OkStatus()));
   // What the other ranks' pools need to know of the requests: slots, and whether attention is observed.
   int64_t pool_needs[2] = {0, 0};
   if (is_front) {
@@ -189,7 +185,7 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
   if (is_front && !warning.empty()) Note(warning);
   WINNOW_ASSIGN_OR_RETURN(
       const auto engine,
-      LoadEngine(model, ToEngineOptions(options, threads, pool_slots, pool_needs[1] != 0), communicator));
+      LoadEngine(*model, ToEngineOptions(options, threads, pool_slots, pool_needs[1] != 0), communicator));
 
   const Status status = is_front ? RunLeader(options, &front, *engine, communicator, pool_slots)
                                  : RunWorker(engine->runner(), communicator);

@@ -45,7 +45,7 @@ Json Describe(const GgufFile& file) {
                {"file_bytes", file.num_file_bytes()}};
   for (const auto& [key, value] : file.metadata()) json["metadata"][key] = ValueJson(file, key, value);
   std::map<std::string, std::pair<int64_t, int64_t>> types;  // tensors, bytes
-  for (const GgufTensor& tensor : file.tensors()) {
+  for (const GgufTensor& tensor : file.gguf_tensors()) {
     auto& [count, bytes] = types[std::string(Name(tensor.dtype))];
     ++count;
     bytes += tensor.num_bytes;

@@ -8,8 +8,7 @@
 
 #include "dist/communicator.h"
 #include "engine/rank_engine.h"
-#include "model/gguf.h"
-#include "model/model_config.h"
+#include "model/checkpoint.h"
 
 namespace winnow {
 
@@ -20,21 +19,16 @@ bool SameAsFirstRank(Communicator& communicator, uint64_t mine, uint64_t* first)
 // wrong everywhere, so that its message goes without.
 Status AgreeOnVerdict(Communicator& communicator, const Status& mine);
 
-struct OpenedModel {
-  GgufFile file;
-  ModelConfig config;
-};
-
-// The model's file and shape, checked on all ranks: readable, known, the same file everywhere, shardable over the
+// The model's files and shape, checked on all ranks: readable, known, the same model everywhere, shardable over the
 // ranks, or over groups of tensor_parallel of them.
-Result<OpenedModel> OpenModel(const std::string& path, Communicator& communicator);
-Result<OpenedModel> OpenModel(const std::string& path, Communicator& world, int tensor_parallel);
+Result<std::unique_ptr<const Checkpoint>> OpenModel(const std::string& path, Communicator& communicator);
+Result<std::unique_ptr<const Checkpoint>> OpenModel(const std::string& path, Communicator& world, int tensor_parallel);
 
 // This rank's shard, with a progress bar on rank 0. group: the ranks that share a model, all of them or a part of the
 // world, whose verdict counts.
-Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
+Result<std::unique_ptr<RankEngine>> LoadEngine(const Checkpoint& model, const EngineOptions& options,
                                                Communicator& communicator);
-Result<std::unique_ptr<RankEngine>> LoadEngine(const OpenedModel& model, const EngineOptions& options,
+Result<std::unique_ptr<RankEngine>> LoadEngine(const Checkpoint& model, const EngineOptions& options,
                                                Communicator& group, Communicator& world);
 
 }  // namespace winnow

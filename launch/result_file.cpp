@@ -13,7 +13,7 @@
 #include "dist/rank_exit.h"
 #include "launch/number_text.h"
 #include "launch/text_file.h"
-#include "model/gguf_fingerprint.h"
+
 #include "model/whole_file.h"
 
 namespace winnow {
@@ -139,19 +139,15 @@ RunEnvironment GatherEnvironment(Communicator& world, const Backend& backend, in
           .date = UtcNow()};
 }
 
-ResultJson ModelJson(const OpenedModel& model) {
-  const ModelConfig& config = model.config;
-  return {{"name", config.name},
-          {"architecture", config.architecture},
-          {"fingerprint", Hex(FingerprintOf(model.file))},
-          {"layers", config.num_layers},
-          {"query_heads", config.num_query_heads},
-          {"kv_heads", config.num_kv_heads},
-          {"head_dim", config.head_dim},
-          {"context", config.max_context}};
+ResultJson ModelJson(const Checkpoint& model) {
+  const ModelConfig& config = model.config();
+  return {
+      {"name", config.name},         {"architecture", config.architecture},   {"fingerprint", Hex(model.Fingerprint())},
+      {"layers", config.num_layers}, {"query_heads", config.num_query_heads}, {"kv_heads", config.num_kv_heads},
+      {"head_dim", config.head_dim}, {"context", config.max_context}};
 }
 
-ResultJson MakeResult(ResultParts parts, const OpenedModel& model, const RunEnvironment& environment) {
+ResultJson MakeResult(ResultParts parts, const Checkpoint& model, const RunEnvironment& environment) {
   ResultJson result;
   result["format"] = {{"name", kResultFormat}, {"version", kResultVersion}, {"rows", parts.kind}};
   result["command"] = std::move(parts.command);

@@ -50,11 +50,11 @@ struct ResultParts {
 
 // The whole object: format, command, settings, model, environment, rows, refused, timing, in this order. The build
 // (version, commit, compiler, MPI library) is added to the environment here.
-ResultJson MakeResult(ResultParts parts, const OpenedModel& model, const RunEnvironment& environment);
+ResultJson MakeResult(ResultParts parts, const Checkpoint& model, const RunEnvironment& environment);
 
 // The model as results and journals name it: name, architecture, fingerprint (16 hex digits, of metadata and tensor
 // table), sizes.
-ResultJson ModelJson(const OpenedModel& model);
+ResultJson ModelJson(const Checkpoint& model);
 
 // A value as messages show it: JSON in one line, cut after 60 bytes.
 std::string Shown(const ResultJson& value);

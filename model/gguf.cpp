@@ -128,14 +128,14 @@ Result<GgufFile> GgufFile::FromBytes(const std::string& label, const std::vector
   return GgufParser::Parse(GgufFile(label, FileBytes::FromVector(bytes)));
 }
 
-Result<const GgufValue*> GgufFile::Find(std::string_view key) const {
+Result<const GgufValue*> GgufFile::FindValue(std::string_view key) const {
   const auto found = metadata_.find(key);
   if (found == metadata_.end()) return Bad("expected metadata key " + std::string(key) + ", found none");
   return &found->second;
 }
 
 Result<std::string_view> GgufFile::GetString(std::string_view key) const {
-  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, Find(key));
+  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, FindValue(key));
   if (value->type != GgufType::kString) {
     return Bad(std::string(key) + ": expected a string, found " + Describe(*value));
   }
@@ -144,7 +144,7 @@ Result<std::string_view> GgufFile::GetString(std::string_view key) const {
 }
 
 Result<uint64_t> GgufFile::GetUint(std::string_view key) const {
-  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, Find(key));
+  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, FindValue(key));
   if (!IsInteger(value->type)) return Bad(std::string(key) + ": expected an integer, found " + Describe(*value));
   const AnyInteger integer = LoadAnyInteger(value->type, value->payload.data());
   if (integer.negative) {
@@ -154,19 +154,19 @@ Result<uint64_t> GgufFile::GetUint(std::string_view key) const {
 }
 
 Result<double> GgufFile::GetFloat(std::string_view key) const {
-  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, Find(key));
+  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, FindValue(key));
   if (!IsFloat(value->type)) return Bad(std::string(key) + ": expected a float, found " + Describe(*value));
   return LoadAnyFloat(value->type, value->payload.data());
 }
 
 Result<bool> GgufFile::GetBool(std::string_view key) const {
-  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, Find(key));
+  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, FindValue(key));
   if (value->type != GgufType::kBool) return Bad(std::string(key) + ": expected a bool, found " + Describe(*value));
   return value->payload[0] != 0;
 }
 
 Result<std::vector<std::string_view>> GgufFile::GetStringArray(std::string_view key) const {
-  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, Find(key));
+  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, FindValue(key));
   if (value->type != GgufType::kArray || value->element_type != GgufType::kString) {
     return Bad(std::string(key) + ": expected an array of string, found " + Describe(*value));
   }
@@ -183,7 +183,7 @@ Result<std::vector<std::string_view>> GgufFile::GetStringArray(std::string_view 
 }
 
 Result<std::vector<int64_t>> GgufFile::GetIntArray(std::string_view key) const {
-  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, Find(key));
+  WINNOW_ASSIGN_OR_RETURN(const GgufValue* value, FindValue(key));
   if (value->type != GgufType::kArray || !IsInteger(value->element_type)) {
     return Bad(std::string(key) + ": expected an array of integers, found " + Describe(*value));
   }
@@ -206,10 +206,21 @@ const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
 }
 
+std::vector<const TensorInfo*> GgufFile::tensors() const {
+  std::vector<const TensorInfo*> all;
+  for (const GgufTensor& tensor : tensors_) all.push_back(&tensor);
+  return all;
+}
+
+Result<TensorRows> GgufFile::Rows(const TensorInfo& tensor, std::vector<int64_t> rows) const {
+  const GgufTensor* mine = FindTensor(tensor.name);
+  WINNOW_CHECK(mine == &tensor);
+  return TensorRows{std::as_bytes(std::span(mine->data, size_t(mine->num_bytes))), std::move(rows), {}};
+}
+
 Result<const GgufTensor*> GgufFile::GetTensor(std::string_view name) const {
-  const GgufTensor* tensor = FindTensor(name);
-  if (tensor == nullptr) return Bad("expected tensor " + std::string(name) + ", found none");
-  return tensor;
+  WINNOW_RETURN_IF_ERROR(Get(name).status());
+  return FindTensor(name);
 }
 
 }  // namespace winnow

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "compute/dtype.h"
 #include "model/file_bytes.h"
+#include "model/tensor_source.h"
 
 namespace winnow {
 
@@ -47,15 +48,11 @@ struct GgufValue {
   std::span<const uint8_t> payload;
 };
 
-struct GgufTensor {
-  std::string name;
-  DType dtype;
-  std::vector<int64_t> shape;  // GGUF order: shape[0] = columns, contiguous; 1 to 4 dimensions, each >= 1
-  const uint8_t* data;         // in the mapped file, aligned to the file's alignment (8 bytes or more)
-  int64_t num_bytes;
+struct GgufTensor : TensorInfo {
+  const uint8_t* data;  // in the mapped file, aligned to the file's alignment (8 bytes or more)
 };
 
-class GgufFile {
+class GgufFile : public TensorSource {
  public:
   static Result<GgufFile> Open(const std::string& path);
   // The same from memory; `label` stands for the path in messages.
@@ -78,19 +75,23 @@ class GgufFile {
   Result<std::vector<int64_t>> GetIntArray(std::string_view key) const;
 
   // In file order.
-  const std::vector<GgufTensor>& tensors() const { return tensors_; }
+  const std::vector<GgufTensor>& gguf_tensors() const { return tensors_; }
   // nullptr when there is none of that name.
   const GgufTensor* FindTensor(std::string_view name) const;
   // BadFile when there is none of that name.
   Result<const GgufTensor*> GetTensor(std::string_view name) const;
 
   // BadFile(path: message), for those who check what the file says.
-  Status Bad(const std::string& message) const { return BadFile(path_ + ": " + message); }
+  Status Bad(const std::string& message) const override { return BadFile(path_ + ": " + message); }
+
+  const TensorInfo* Find(std::string_view name) const override { return FindTensor(name); }
+  std::vector<const TensorInfo*> tensors() const override;
+  Result<TensorRows> Rows(const TensorInfo& tensor, std::vector<int64_t> rows) const override;
 
  private:
   friend class GgufParser;
   GgufFile(std::string path, FileBytes file) : path_(std::move(path)), file_(std::move(file)) {}
-  Result<const GgufValue*> Find(std::string_view key) const;
+  Result<const GgufValue*> FindValue(std::string_view key) const;
 
   std::string path_;
   FileBytes file_;

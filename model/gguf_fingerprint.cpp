@@ -39,7 +39,7 @@ uint64_t FingerprintOf(const GgufFile& file) {
     hasher.Add(value.count);
     hasher.Add(value.payload.data(), value.payload.size());
   }
-  for (const GgufTensor& tensor : file.tensors()) {
+  for (const GgufTensor& tensor : file.gguf_tensors()) {
     hasher.Add(tensor.name);
     hasher.Add(uint64_t(tensor.dtype));
     hasher.Add(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t));

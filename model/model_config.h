@@ -1,4 +1,5 @@
-// What a model is: sizes and constants of a Llama-style decoder, read from a GGUF file. Plain data, any thread.
+// What a model is: sizes and constants of a Llama-style decoder, read from a GGUF file or a config.json. Plain data,
+// any thread.
 #pragma once
 
 #include <string>

@@ -8,53 +8,54 @@ namespace {
 
 class TensorChecker {
  public:
-  explicit TensorChecker(const GgufFile& file) : file_(file) {}
+  explicit TensorChecker(const TensorSource& source) : source_(source) {}
 
   // `shape` in GGUF order, columns first.
   Status Expect(const std::string& name, const std::vector<int64_t>& shape) {
-    const GgufTensor* tensor = file_.FindTensor(name);
+    const TensorInfo* tensor = source_.Find(name);
     if (tensor == nullptr) {
-      return file_.Bad("tensor " + name + ": expected shape " + ShapeText(shape) + ", found no such tensor");
+      return source_.Bad(Named(name) + ": expected shape " + ShapeText(shape) + ", found no such tensor");
     }
     if (tensor->shape != shape) {
-      return file_.Bad("tensor " + name + ": expected shape " + ShapeText(shape) + ", found " +
-                       ShapeText(tensor->shape));
+      return source_.Bad(Named(name) + ": expected shape " + ShapeText(shape) + ", found " + ShapeText(tensor->shape));
     }
     if (tensor->dtype == DType::kI32 || tensor->dtype == DType::kI64) {
-      return file_.Bad("tensor " + name + ": expected weights, found integers of type " +
-                       std::string(Name(tensor->dtype)));
+      return source_.Bad(Named(name) + ": expected weights, found integers of type " +
+                         std::string(Name(tensor->dtype)));
     }
     seen_.insert(name);
     return OkStatus();
   }
 
   Status ExpectNoOthers() const {
-    for (const GgufTensor& tensor : file_.tensors()) {
-      if (seen_.contains(tensor.name)) continue;
-      if (tensor.name.starts_with("rope_freqs")) {
-        return file_.Bad("tensor " + tensor.name + ": expected no RoPE scaling, found the factors of type llama3");
+    for (const TensorInfo* tensor : source_.tensors()) {
+      if (seen_.contains(tensor->name)) continue;
+      if (tensor->name.starts_with("rope_freqs")) {
+        return source_.Bad(Named(tensor->name) + ": expected no RoPE scaling, found the factors of type llama3");
       }
-      if (tensor.name.ends_with(".bias")) {
-        return file_.Bad("tensor " + tensor.name + ": expected a model without biases");
+      if (tensor->name.ends_with(".bias")) {
+        return source_.Bad(Named(tensor->name) + ": expected a model without biases");
       }
-      return file_.Bad("tensor " + tensor.name + ": winnow does not know what this tensor is for");
+      return source_.Bad(Named(tensor->name) + ": winnow does not know what this tensor is for");
     }
     return OkStatus();
   }
 
  private:
-  const GgufFile& file_;
+  std::string Named(std::string_view name) const { return "tensor " + source_.NameInFile(name); }
+
+  const TensorSource& source_;
   std::set<std::string, std::less<>> seen_;
 };
 
 }  // namespace
 
-Status CheckModelTensors(const GgufFile& file, ModelConfig* config) {
+Status CheckModelTensors(const TensorSource& source, ModelConfig* config) {
   const int64_t hidden = config->hidden_size;
   const int64_t ffn = config->ffn_size;
   const int64_t q_rows = int64_t(config->num_query_heads) * config->head_dim;
   const int64_t kv_rows = int64_t(config->num_kv_heads) * config->head_dim;
-  TensorChecker checker(file);
+  TensorChecker checker(source);
   WINNOW_RETURN_IF_ERROR(checker.Expect("token_embd.weight", {hidden, config->vocab_size}));
   for (int layer = 0; layer < config->num_layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
@@ -69,7 +70,7 @@ Status CheckModelTensors(const GgufFile& file, ModelConfig* config) {
     WINNOW_RETURN_IF_ERROR(checker.Expect(block + "ffn_down.weight", {ffn, hidden}));
   }
   WINNOW_RETURN_IF_ERROR(checker.Expect("output_norm.weight", {hidden}));
-  config->tied_embeddings = file.FindTensor("output.weight") == nullptr;
+  config->tied_embeddings = source.Find("output.weight") == nullptr;
   if (!config->tied_embeddings) {
     WINNOW_RETURN_IF_ERROR(checker.Expect("output.weight", {hidden, config->vocab_size}));
   }

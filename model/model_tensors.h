@@ -2,13 +2,13 @@
 #pragma once
 
 #include "base/status.h"
-#include "model/gguf.h"
 #include "model/model_config.h"
+#include "model/tensor_source.h"
 
 namespace winnow {
 
-// Compares the file's tensors with what config's sizes ask for, and sets tied_embeddings. BadFile names the tensor that
-// is missing, of another shape, or that winnow would not use.
-Status CheckModelTensors(const GgufFile& file, ModelConfig* config);
+// Compares the source's tensors with what config's sizes ask for, and sets tied_embeddings. BadFile names the tensor
+// that is missing, of another shape, or that winnow would not use.
+Status CheckModelTensors(const TensorSource& source, ModelConfig* config);
 
 }  // namespace winnow

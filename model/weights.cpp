@@ -34,27 +34,26 @@ Range Scale(Range range, int64_t factor) {
 // Reads the tensors of one model for one rank, counting file bytes for the progress report.
 class Loader {
  public:
-  Loader(const GgufFile& file, Backend& backend, const std::function<void(int64_t, int64_t)>& progress)
-      : file_(file), backend_(backend), progress_(progress) {
-    for (const GgufTensor& tensor : file.tensors()) total_bytes_ += tensor.num_bytes;
-  }
+  Loader(const TensorSource& source, Backend& backend, const std::function<void(int64_t, int64_t)>& progress)
+      : source_(source), backend_(backend), progress_(progress), total_bytes_(source.total_bytes()) {}
 
   // Chosen rows; all columns, or the range `columns`.
   Status Matrix(const std::string& name, std::vector<int64_t> rows, Range columns, std::unique_ptr<Weight>* out) {
-    WINNOW_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.GetTensor(name));
-    WeightSource source{tensor->dtype,    std::as_bytes(std::span(tensor->data, size_t(tensor->num_bytes))),
-                        tensor->shape[0], std::move(rows),
-                        columns.begin,    columns.end};
-    WINNOW_ASSIGN_OR_RETURN(*out, backend_.Pack(source));
+    WINNOW_ASSIGN_OR_RETURN(const TensorInfo* tensor, source_.Get(name));
+    WINNOW_ASSIGN_OR_RETURN(TensorRows part, source_.Rows(*tensor, std::move(rows)));
+    const WeightSource packed{tensor->dtype,        part.data,     tensor->shape[0],
+                              std::move(part.rows), columns.begin, columns.end};
+    WINNOW_ASSIGN_OR_RETURN(*out, backend_.Pack(packed));
     Report(*tensor);
     return OkStatus();
   }
 
   Status Vector(const std::string& name, Buffer* out) {
-    WINNOW_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.GetTensor(name));
+    WINNOW_ASSIGN_OR_RETURN(const TensorInfo* tensor, source_.Get(name));
+    WINNOW_ASSIGN_OR_RETURN(const TensorRows row, source_.Rows(*tensor, {0}));
     const int64_t size = tensor->shape[0];
     std::vector<float> values(static_cast<size_t>(size));
-    DequantiseRow(tensor->dtype, reinterpret_cast<const std::byte*>(tensor->data), 0, size, values.data());
+    DequantiseRow(tensor->dtype, row.data.data() + row.rows[0] * BytesOf(tensor->dtype, size), 0, size, values.data());
     WINNOW_ASSIGN_OR_RETURN(*out, backend_.Allocate(size * int64_t(sizeof(float))));
     backend_.CopyToDevice(out->View(DType::kF32, {size}), std::as_bytes(std::span(values)));
     Report(*tensor);
@@ -62,15 +61,15 @@ class Loader {
   }
 
  private:
-  void Report(const GgufTensor& tensor) {
+  void Report(const TensorInfo& tensor) {
     done_bytes_ += tensor.num_bytes;
     if (progress_) progress_(done_bytes_, total_bytes_);
   }
 
-  const GgufFile& file_;
+  const TensorSource& source_;
   Backend& backend_;
   const std::function<void(int64_t, int64_t)>& progress_;
-  int64_t total_bytes_ = 0, done_bytes_ = 0;
+  int64_t total_bytes_, done_bytes_ = 0;
 };
 
 Status LoadLayer(Loader& loader, const ModelConfig& config, const ShardPlan& plan, int rank, int64_t index,
@@ -111,9 +110,9 @@ ShardDims ShardDimsOf(const ModelConfig& config) {
   return {config.num_query_heads, config.num_kv_heads, config.head_dim, config.ffn_size, config.vocab_size};
 }
 
-Result<ModelWeights> LoadWeights(const GgufFile& file, const ModelConfig& config, const ShardPlan& plan, int rank,
+Result<ModelWeights> LoadWeights(const TensorSource& source, const ModelConfig& config, const ShardPlan& plan, int rank,
                                  Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
-  Loader loader(file, backend, progress);
+  Loader loader(source, backend, progress);
   ModelWeights weights;
   const Range vocab = plan.vocab_rows[size_t(rank)], hidden = {0, config.hidden_size};
   WINNOW_RETURN_IF_ERROR(loader.Matrix("token_embd.weight", RowsOf(vocab), hidden, &weights.embedding));

@@ -1,5 +1,5 @@
 // One rank's shard of a model's weights, packed by its backend: own query and KV heads, FFN columns and vocabulary
-// rows. Read from a mapped file once; the file may be closed afterwards. Immutable after loading.
+// rows. Read from its source once; the source may be closed afterwards. Immutable after loading.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "compute/backend.h"
 #include "dist/shard.h"
-#include "model/gguf.h"
 #include "model/model_config.h"
+#include "model/tensor_source.h"
 
 namespace winnow {
 
@@ -39,9 +39,9 @@ struct ModelWeights {
 // The numbers a shard plan needs.
 ShardDims ShardDimsOf(const ModelConfig& config);
 
-// Reads this rank's part of a file that ReadModelConfig has accepted. OutOfMemory if it does not fit.
-// progress(bytes done, bytes in all) is called after every tensor, counting file bytes.
-Result<ModelWeights> LoadWeights(const GgufFile& file, const ModelConfig& config, const ShardPlan& plan, int rank,
+// Reads this rank's part of a source that was checked against `config` (model/model_tensors.h). OutOfMemory if it does
+// not fit. progress(bytes done, bytes in all) is called after every tensor, counting bytes of the source.
+Result<ModelWeights> LoadWeights(const TensorSource& source, const ModelConfig& config, const ShardPlan& plan, int rank,
                                  Backend& backend, const std::function<void(int64_t, int64_t)>& progress);
 
 }  // namespace winnow

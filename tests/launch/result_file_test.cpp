@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "model/gguf_checkpoint.h"
 #include "tests/support/temporary_path.h"
 #include "tests/support/tiny_model.h"
 
@@ -25,7 +26,7 @@ class ResultFile : public testing::Test {
 
   static ResultJson Made() {
     TinyModel tiny{{.num_layers = 1}};
-    const OpenedModel model{std::move(tiny.file), tiny.config};
+    const GgufCheckpoint model(std::move(tiny.file), tiny.config);
     const auto world = MakeLocalCommunicator();
     const auto backend = MakeCpuBackend(1, "plain").value();
     const RunEnvironment environment = GatherEnvironment(*world, *backend, 1, 1);

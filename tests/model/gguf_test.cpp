@@ -59,7 +59,7 @@ uint64_t ReadEverything(const GgufFile& file) {
     }
     if (const auto numbers = file.GetIntArray(key); numbers.ok()) sum += numbers->size();
   }
-  for (const GgufTensor& tensor : file.tensors()) {
+  for (const GgufTensor& tensor : file.gguf_tensors()) {
     for (int64_t i = 0; i < tensor.num_bytes; ++i) sum += tensor.data[i];
   }
   return sum;
@@ -82,7 +82,7 @@ TEST(Gguf, GivesBackWhatWasWritten) {
   EXPECT_EQ(file.metadata().at("floats").count, 2u);
   EXPECT_EQ(*file.GetUint("large"), uint64_t{1} << 63);
 
-  ASSERT_EQ(file.tensors().size(), 3u);
+  ASSERT_EQ(file.gguf_tensors().size(), 3u);
   const GgufTensor* norm = file.FindTensor("norm");
   ASSERT_NE(norm, nullptr);
   EXPECT_EQ(norm->dtype, DType::kF32);

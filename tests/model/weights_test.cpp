@@ -163,7 +163,7 @@ TEST_F(WeightsTest, ATiedHeadIsTheEmbedding) {
 
 TEST_F(WeightsTest, ProgressEndsAtTheBytesOfAllTensors) {
   int64_t done = 0, total = 0, calls = 0, expected = 0;
-  for (const GgufTensor& tensor : model_.file.tensors()) expected += tensor.num_bytes;
+  for (const GgufTensor& tensor : model_.file.gguf_tensors()) expected += tensor.num_bytes;
   const ShardPlan plan = MakeShardPlan(ShardDimsOf(model_.config), 3).value();
   const auto weights = LoadWeights(model_.file, model_.config, plan, 1, *backend_, [&](int64_t now, int64_t all) {
     EXPECT_GT(now, done);
@@ -174,7 +174,7 @@ TEST_F(WeightsTest, ProgressEndsAtTheBytesOfAllTensors) {
   ASSERT_TRUE(weights.ok());
   EXPECT_EQ(done, expected);
   EXPECT_EQ(total, expected);
-  EXPECT_EQ(calls, int64_t(model_.file.tensors().size()));
+  EXPECT_EQ(calls, int64_t(model_.file.gguf_tensors().size()));
 }
 
 }  // namespace

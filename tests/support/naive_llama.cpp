@@ -8,7 +8,7 @@
 namespace winnow {
 
 NaiveLlama::NaiveLlama(const GgufFile& file, const ModelConfig& config) : config_(config) {
-  for (const GgufTensor& tensor : file.tensors()) {
+  for (const GgufTensor& tensor : file.gguf_tensors()) {
     const int64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
     const int64_t row_bytes = tensor.num_bytes / rows;
     std::vector<float> row(static_cast<size_t>(tensor.shape[0]));

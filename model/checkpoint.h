@@ -1,0 +1,42 @@
+// A model as its user has it, opened and checked: configuration, weights, tokenizer, chat template. One class a format
+// behind it, so that nothing above model/ knows which it is. Owned by whoever loads the model; immutable, any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "model/chat_template/chat_template.h"
+#include "model/model_config.h"
+#include "model/tensor_source.h"
+#include "model/tokenizer.h"
+
+namespace winnow {
+
+class Checkpoint {
+ public:
+  virtual ~Checkpoint() = default;
+  // BadFile, with what was expected and found, for what winnow cannot run: all but the tokenizer and the chat template
+  // is checked here.
+  static Result<std::unique_ptr<const Checkpoint>> Open(const std::string& path);
+
+  virtual const std::string& path() const = 0;
+  virtual const ModelConfig& config() const = 0;
+  virtual const TensorSource& weights() const = 0;
+  // Of whatever decides how ranks work together, so that ranks can tell that they opened the same model. Weight bytes
+  // are left out: there may be gigabytes of them.
+  virtual uint64_t Fingerprint() const = 0;
+
+  // BadFile as Tokenizer's readers, or when it has more tokens than the model has vocabulary rows.
+  Result<Tokenizer> LoadTokenizer() const;
+  // The tokens that templates name.
+  virtual Result<TemplateTokens> LoadTemplateTokens() const = 0;
+  // BadFile if the model has none, or as ChatTemplate::Load.
+  virtual Result<ChatTemplate> LoadChatTemplate() const = 0;
+
+ protected:
+  virtual Result<Tokenizer> ReadTokenizer() const = 0;
+};
+
+}  // namespace winnow
