@@ -1,14 +1,34 @@
 #include "base/exact_math.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 
 namespace winnow {
 namespace {
 
-// 2^n for -1022 <= n <= 1023.
-double PowerOfTwo(int64_t n) {
-  return std::bit_cast<double>(uint64_t(1023 + n) << 52);
+// 1 / k!
+constexpr std::array<double, 15> kReciprocalFactorials = [] {
+  std::array<double, 15> values{};
+  double factorial = 1;  // below 2^53: exact
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (k > 0) factorial *= double(k);
+    values[k] = 1 / factorial;
+  }
+  return values;
+}();
+
+// Free of branches and of conversions to integers, so that compilers can take several at a time.
+inline double ExpOf(double x) {
+  x = x > 700.0 ? 700.0 : x < -700.0 ? -700.0 : x;
+  const double n = std::nearbyint(x * 1.4426950408889634);
+  const double r = std::fma(-n, 1.9082149292705877e-10, std::fma(-n, 0.6931471803691238, x));
+  // Taylor series on |r| <= 0.347: 14 terms leave less than 1e-17.
+  double y = kReciprocalFactorials[14];
+  for (int k = 13; k >= 0; --k) y = std::fma(y, r, kReciprocalFactorials[size_t(k)]);
+  // 2^n: n stands in the lowest bits of n + 1.5 * 2^52, and moves to the exponent.
+  const uint64_t bits = std::bit_cast<uint64_t>(n + 0x1.8p52) + 1023;
+  return y * std::bit_cast<double>(bits << 52);
 }
 
 }  // namespace
@@ -27,13 +47,11 @@ float ExactExp(float x) {
 }
 
 double ExactExp(double x) {
-  x = x > 700.0 ? 700.0 : x < -700.0 ? -700.0 : x;
-  const double n = std::nearbyint(x * 1.4426950408889634);
-  const double r = std::fma(-n, 1.9082149292705877e-10, std::fma(-n, 0.6931471803691238, x));
-  // Taylor series on |r| <= 0.347: 14 terms leave less than 1e-17.
-  double y = 1.0;
-  for (int k = 14; k >= 1; --k) y = std::fma(y, r / k, 1.0);
-  return y * PowerOfTwo(int64_t(n));
+  return ExpOf(x);
+}
+
+void ExactExps(std::span<double> values) {
+  for (double& value : values) value = ExpOf(value);
 }
 
 double ExactLog(double x) {

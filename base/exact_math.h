@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace winnow {
@@ -13,6 +14,9 @@ float ExactExp(float x);
 
 // exp(x), relative error below 1e-15 for |x| <= 700; x outside is clamped to that range.
 double ExactExp(double x);
+
+// The same of every value, in place, several at a time; NaN gives NaN.
+void ExactExps(std::span<double> values);
 
 // Natural logarithm of a positive, normal, finite x; absolute error below 1e-15 * max(1, |log x|).
 double ExactLog(double x);

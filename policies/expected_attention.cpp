@@ -18,6 +18,7 @@
 #include "base/exact_math.h"
 #include "policies/builtin_policies.h"
 #include "policies/query_statistics.h"
+#include "policies/sum_of_squares.h"
 
 namespace winnow {
 namespace {
@@ -82,7 +83,7 @@ class ExpectedAttentionPolicy : public EvictionPolicy {
     WINNOW_CHECK(head.keys.size() == slots * size_t(head.head_dim) && head.values.size() == head.keys.size());
     WINNOW_CHECK(head.queries.size() == head.query_positions.size() * size_t(head.group * head.head_dim));
     if (slots == 0) return;
-    const std::vector<float> keys = TurnedBack(head, int64_t(head.positions.back()) + 1);
+    const SlotTiles keys(TurnedBack(head, int64_t(head.positions.back()) + 1), PaddedHeadDim(head.head_dim));
     const QueryStatistics statistics = StatisticsOf(head, kSinks);
     std::vector<double> weights(slots, 0.0), exps(slots);
     for (int64_t query = 0; query < head.group; ++query) {
@@ -90,10 +91,8 @@ class ExpectedAttentionPolicy : public EvictionPolicy {
       for (size_t slot = 0; slot < slots; ++slot) weights[slot] += exps[slot] * scale;
     }
     for (size_t slot = 0; slot < slots; ++slot) {
-      const float* value = head.values.data() + slot * size_t(head.head_dim);
-      double squares = 0;
-      for (int64_t i = 0; i < head.head_dim; ++i) squares += double(value[i]) * double(value[i]);
-      const double score = (weights[slot] + settings_.epsilon) * std::sqrt(squares);
+      const auto value = head.values.subspan(slot * size_t(head.head_dim), size_t(head.head_dim));
+      const double score = (weights[slot] + settings_.epsilon) * std::sqrt(SumOfSquares(value));
       // Keys, values or queries that are not finite end their request anyway.
       scores[slot] = std::isfinite(float(score)) ? float(score) : 0.0f;
     }
@@ -106,14 +105,16 @@ class ExpectedAttentionPolicy : public EvictionPolicy {
   static double ExpOf(const HeadView& head, std::span<const float> logits, std::vector<double>* exps) {
     auto first = size_t(std::lower_bound(head.positions.begin(), head.positions.end(), int32_t(kSinks)) -
                         head.positions.begin());
-    if (first == logits.size()) first = 0;
-    const double largest = double(*std::max_element(logits.begin() + int64_t(first), logits.end()));
+    if (first == exps->size()) first = 0;
+    const double largest =
+        double(*std::max_element(logits.begin() + int64_t(first), logits.begin() + int64_t(exps->size())));
     double sum = 0;
-    for (size_t slot = 0; slot < logits.size(); ++slot) {
+    for (size_t slot = 0; slot < exps->size(); ++slot) {
       const double above = double(logits[slot]) - largest;
-      (*exps)[slot] = above <= kMostAbove ? ExactExp(above) : above > kMostAbove ? ExactExp(kMostAbove) : 0.0;
-      if (slot >= first) sum += (*exps)[slot];
+      (*exps)[slot] = above <= kMostAbove ? above : above > kMostAbove ? kMostAbove : -HUGE_VAL;  // NaN: the least
     }
+    ExactExps(*exps);
+    for (size_t slot = first; slot < exps->size(); ++slot) sum += (*exps)[slot];
     return sum;
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "policies/slot_dots.h"
+#include "policies/sum_of_squares.h"
 
 namespace winnow {
 namespace {
@@ -16,9 +17,7 @@ std::vector<float> UnitKeys(std::span<const float> keys, int64_t head_dim) {
   std::vector<float> unit(size_t((slots + kDotRows - 1) / kDotRows * kDotRows * head_dim), 0.0f);
   for (int64_t slot = 0; slot < slots; ++slot) {
     const float* key = keys.data() + slot * head_dim;
-    double squares = 0;
-    for (int64_t i = 0; i < head_dim; ++i) squares += double(key[i]) * double(key[i]);
-    const double norm = std::sqrt(squares) + 1e-8;
+    const double norm = std::sqrt(SumOfSquares({key, size_t(head_dim)})) + 1e-8;
     for (int64_t i = 0; i < head_dim; ++i) unit[size_t(slot * head_dim + i)] = float(double(key[i]) / norm);
   }
   return unit;

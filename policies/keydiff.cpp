@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "policies/builtin_policies.h"
+#include "policies/sum_of_squares.h"
 
 namespace winnow {
 namespace {
@@ -31,9 +32,7 @@ class KeyDiffPolicy : public EvictionPolicy {
     std::vector<double> anchor(size_t(head_dim), 0.0), norms(scores.size());
     for (size_t slot = 0; slot < scores.size(); ++slot) {
       const float* key = head.keys.data() + slot * size_t(head_dim);
-      double squares = 0;
-      for (int64_t i = 0; i < head_dim; ++i) squares += double(key[i]) * double(key[i]);
-      norms[slot] = std::sqrt(squares);
+      norms[slot] = std::sqrt(SumOfSquares({key, size_t(head_dim)}));
       if (!IsUsable(norms[slot])) continue;
       for (int64_t i = 0; i < head_dim; ++i) anchor[size_t(i)] += double(key[i]) / norms[slot];
     }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "policies/builtin_policies.h"
+#include "policies/sum_of_squares.h"
 
 namespace winnow {
 namespace {
@@ -20,10 +21,8 @@ class KnormPolicy : public EvictionPolicy {
     const size_t head_dim = size_t(head.head_dim);
     WINNOW_CHECK(head.keys.size() == scores.size() * head_dim);
     for (size_t slot = 0; slot < scores.size(); ++slot) {
-      double squares = 0;
-      for (float value : head.keys.subspan(slot * head_dim, head_dim)) squares += double(value) * double(value);
       // A key that is not finite ends its request; until then it goes first.
-      const float norm = float(std::sqrt(squares));
+      const float norm = float(std::sqrt(SumOfSquares(head.keys.subspan(slot * head_dim, head_dim))));
       scores[slot] = std::isfinite(norm) ? -norm : -HUGE_VALF;
     }
   }

@@ -1,34 +1,13 @@
 #include "policies/query_statistics.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 
 #include "base/exact_math.h"
-#include "policies/slot_dots.h"
+#include "policies/row_products.h"
 
 namespace winnow {
 namespace {
-
-using Lanes [[gnu::vector_size(32)]] = float;
-constexpr int64_t kLanes = 16, kRows = 4;  // 4 x 16 running sums fill half of the vector registers
-
-// Running sums of four rows in 16 lanes; each lane adds its products in the order of the calls.
-struct Sums {
-  Lanes rows[kRows][2] = {};
-
-  // rows[row] += factors[row * row_stride] * values[0 .. 15]
-  void AddProducts(const float* factors, int64_t row_stride, const float* values) {
-    Lanes left, right;
-    std::memcpy(&left, values, sizeof(left));
-    std::memcpy(&right, values + kLanes / 2, sizeof(right));
-    for (int64_t row = 0; row < kRows; ++row) {
-      const float factor = factors[row * row_stride];
-      rows[row][0] += factor * left;
-      rows[row][1] += factor * right;
-    }
-  }
-  void Read(int64_t row, float* out) const { std::memcpy(out, rows[row], sizeof(rows[row])); }
-};
 
 // The window's queries turned back to position 0, [rows][group][head_dim], from row `first` on.
 std::vector<double> Unrotated(const HeadView& head, size_t first) {
@@ -70,19 +49,16 @@ std::vector<double> Unrotated(const HeadView& head, size_t first) {
 void SetForm(const std::vector<float>& centred, int64_t dims, float* form) {
   const int64_t rows = int64_t(centred.size()) / dims;
   const float scale = 1 / float(rows);
-  for (int64_t i = 0; i < dims; i += kRows) {
-    for (int64_t j = i / kLanes * kLanes; j < dims; j += kLanes) {
-      Sums sums;
-      for (int64_t row = 0; row < rows; ++row) {
-        sums.AddProducts(&centred[size_t(row * dims + i)], 1, &centred[size_t(row * dims + j)]);
-      }
-      for (int64_t row = 0; row < kRows; ++row) {
-        float products[kLanes];
-        sums.Read(row, products);
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
+  for (int64_t i = 0; i < dims; i += kProductRows) {
+    for (int64_t j = i / kProductLanes * kProductLanes; j < dims; j += kProductLanes) {
+      float products[kProductRows][kProductLanes];
+      RowProducts(&centred[size_t(i)], &centred[size_t(j)],
+                  {.row_stride = 1, .factor_stride = dims, .value_stride = dims}, rows, products);
+      for (int64_t row = 0; row < kProductRows; ++row) {
+        for (int64_t lane = 0; lane < kProductLanes; ++lane) {
           const int64_t column = j + lane;
           const float weight = column < i + row ? 0.0f : column == i + row ? 0.5f : 1.0f;
-          form[(i + row) * dims + column] = products[lane] * scale * weight;
+          form[(i + row) * dims + column] = products[row][lane] * scale * weight;
         }
       }
     }
@@ -145,28 +121,29 @@ QueryStatistics StatisticsOf(const HeadView& head, int64_t first_position) {
   return statistics;
 }
 
-std::vector<float> ExpectedLogits(const QueryStatistics& statistics, int64_t query, std::span<const float> keys) {
-  const int64_t dims = statistics.dims, slots = int64_t(keys.size()) / dims;
+std::vector<float> ExpectedLogits(const QueryStatistics& statistics, int64_t query, const SlotTiles& keys) {
+  static_assert(kDotSlots == kProductLanes);
+  const int64_t dims = statistics.dims;
   const float* mean = statistics.mean.data() + query * dims;
   const float* form = statistics.form.data() + query * dims * dims;
-  const SlotTiles tiles(keys, dims);
-  static_assert(kDotSlots == kLanes);
-  std::vector<float> logits(size_t(tiles.padded_slots()), 0.0f);
-  for (int64_t slot = 0; slot < tiles.padded_slots(); slot += kLanes) {
-    const float* tile = tiles.tile(slot / kLanes);
-    float* out = logits.data() + slot;
-    for (int64_t i = 0; i < dims; i += kRows) {
-      Sums sums;
-      for (int64_t j = i; j < dims; ++j) sums.AddProducts(form + i * dims + j, dims, tile + j * kLanes);
-      for (int64_t row = 0; row < kRows; ++row) {
-        float products[kLanes];
-        sums.Read(row, products);
-        const float* key = tile + (i + row) * kLanes;
-        for (int64_t lane = 0; lane < kLanes; ++lane) out[lane] += key[lane] * (products[lane] + mean[i + row]);
+  std::vector<float> logits(size_t(keys.padded_slots()), 0.0f);
+  for (int64_t slot = 0; slot < keys.padded_slots(); slot += kProductLanes) {
+    const float* tile = keys.tile(slot / kProductLanes);
+    float sums[kProductLanes] = {};  // not the vector's: the compiler could not tell that it is none of the operands
+    for (int64_t i = 0; i < dims; i += kProductRows) {
+      float products[kProductRows][kProductLanes];
+      RowProducts(form + i * dims + i, tile + i * kProductLanes,
+                  {.row_stride = dims, .factor_stride = 1, .value_stride = kProductLanes}, dims - i, products);
+      for (int64_t row = 0; row < kProductRows; ++row) {
+        const float* key = tile + (i + row) * kProductLanes;
+        const float of_mean = mean[i + row];
+        for (int64_t lane = 0; lane < kProductLanes; ++lane) {
+          sums[lane] = std::fma(key[lane], products[row][lane] + of_mean, sums[lane]);
+        }
       }
     }
+    std::copy_n(sums, kProductLanes, logits.begin() + slot);
   }
-  logits.resize(size_t(slots));
   return logits;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "policies/eviction_policy.h"
+#include "policies/slot_dots.h"
 
 namespace winnow {
 
@@ -30,7 +31,7 @@ struct QueryStatistics {
 // All zeros if no query is left. Sums run over queries in their order.
 QueryStatistics StatisticsOf(const HeadView& head, int64_t first_position);
 
-// [slots] mean . k + k' form k of query head `query` for keys [slots][dims], padded.
-std::vector<float> ExpectedLogits(const QueryStatistics& statistics, int64_t query, std::span<const float> keys);
+// [keys.padded_slots()] mean . k + k' form k of query head `query`, for keys of padded dims; 0 for slots of padding.
+std::vector<float> ExpectedLogits(const QueryStatistics& statistics, int64_t query, const SlotTiles& keys);
 
 }  // namespace winnow

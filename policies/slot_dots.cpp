@@ -2,14 +2,9 @@
 
 #include <cstring>
 
+#include "policies/row_products.h"
+
 namespace winnow {
-namespace {
-
-using Lanes [[gnu::vector_size(32)]] = float;
-constexpr int64_t kLanes = 8;
-
-}  // namespace
-
 SlotTiles::SlotTiles(std::span<const float> keys, int64_t head_dim) : head_dim_(head_dim) {
   const int64_t slots = int64_t(keys.size()) / head_dim;
   values_.resize(size_t((slots + kDotSlots - 1) / kDotSlots * kDotSlots * head_dim), 0.0f);
@@ -20,24 +15,16 @@ SlotTiles::SlotTiles(std::span<const float> keys, int64_t head_dim) : head_dim_(
   }
 }
 
-// Two vectors of slots by four rows: eight sums that do not wait for each other, which is what hides the latency of an
-// addition.
 void DotRows(const float* rows, const SlotTiles& tiles, int64_t first_slot, float* out) {
+  static_assert(kDotRows == kProductRows && kDotSlots == kProductLanes);
   const int64_t dims = tiles.head_dim(), padded = tiles.padded_slots();
+  const ProductStrides strides{.row_stride = dims, .factor_stride = 1, .value_stride = kProductLanes};
   for (int64_t slot = first_slot; slot < padded; slot += kDotSlots) {
-    const float* tile = tiles.tile(slot / kDotSlots);
-    Lanes sums[kDotRows][2] = {};
-    for (int64_t i = 0; i < dims; ++i) {
-      Lanes left, right;
-      std::memcpy(&left, tile + i * kDotSlots, sizeof(left));
-      std::memcpy(&right, tile + i * kDotSlots + kLanes, sizeof(right));
-      for (int64_t row = 0; row < kDotRows; ++row) {
-        const float factor = rows[row * dims + i];
-        sums[row][0] += factor * left;
-        sums[row][1] += factor * right;
-      }
+    float products[kProductRows][kProductLanes];
+    RowProducts(rows, tiles.tile(slot / kDotSlots), strides, dims, products);
+    for (int64_t row = 0; row < kDotRows; ++row) {
+      std::memcpy(out + row * padded + slot, products[row], sizeof(products[row]));
     }
-    for (int64_t row = 0; row < kDotRows; ++row) std::memcpy(out + row * padded + slot, sums[row], sizeof(sums[row]));
   }
 }
 

@@ -1,5 +1,6 @@
-// Dot products of vectors with all keys of a head, 16 slots at a time: each sum runs over the dimensions in order, so
-// that its bits are those of a plain loop. For policies that compare slots with each other. Any thread.
+// Dot products of vectors with all keys of a head, 16 slots at a time: each sum is one fma after the other over the
+// dimensions in order, so that its bits are those of a plain loop. For policies that compare slots with each other. Any
+// thread.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace winnow {
 namespace {
@@ -29,6 +30,15 @@ TEST(ExactMath, DoubleExpAndLogAgreeWithTheLibrary) {
     EXPECT_NEAR(ExactLog(x), std::log(x), 1e-15 * std::max(1.0, std::fabs(std::log(x)))) << x;
   }
   EXPECT_EQ(ExactLog(1.0), 0.0);
+}
+
+TEST(ExactMath, ExponentialsOfManyValuesHaveTheBitsOfSingleOnes) {
+  std::vector<double> values = {0.0, -0.0, -HUGE_VAL, HUGE_VAL, 701, -701, 1e-300};
+  for (double x = -720; x <= 720; x += 0.371) values.push_back(x);
+  std::vector<double> exps = values;
+  ExactExps(exps);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(exps[i], ExactExp(values[i])) << values[i];
+  EXPECT_TRUE(std::isnan(ExactExp(std::nan(""))));
 }
 
 TEST(ExactMath, SineAndCosineAgreeWithTheLibraryUpToLongContexts) {

@@ -232,8 +232,8 @@ TEST(ExpectedLogits, AreTheQuadraticFormWhateverTheNumberOfSlots) {
   for (int64_t i = 0; i < 32; ++i) std::fill_n(statistics.form.begin() + i * 32, i, 0.0f);
   for (int64_t slots : {1, 15, 16, 17, 40}) {
     const std::vector<float> keys = Random(7, slots * 32);
-    const std::vector<float> logits = ExpectedLogits(statistics, 0, keys);
-    ASSERT_EQ(int64_t(logits.size()), slots);
+    const std::vector<float> logits = ExpectedLogits(statistics, 0, SlotTiles(keys, 32));
+    ASSERT_EQ(int64_t(logits.size()), (slots + 15) / 16 * 16);
     for (int64_t slot = 0; slot < slots; ++slot) {
       const float* key = keys.data() + slot * 32;
       double expected = 0;
