@@ -267,7 +267,12 @@ def prefill_statistics(bench):
                  "streaming-llm: none": policy_flags("streaming-llm", BUDGET // 2),
                  "snapkv: 32 rows of 128": policy_flags("snapkv", BUDGET // 2),
                  "h2o: every row": policy_flags("h2o", BUDGET // 2),
-                 "r-kv: queries of 8 rows": policy_flags("r-kv", BUDGET // 2)}}
+                 "r-kv: queries of 8 rows": policy_flags("r-kv", BUDGET // 2)},
+             # The time of a replay is part of the prompt's.
+             f"{BUDGET // 2}, after the prompt": {
+                 "snapkv-prefill: 32 rows": policy_flags("snapkv-prefill", BUDGET // 2),
+                 "kvzip: replay": policy_flags("kvzip", BUDGET // 2),
+                 "kvzip-plus: replay": policy_flags("kvzip-plus", BUDGET // 2)}}
     rows = []
     for case, sides in cases.items():
         results = alternate(bench, f"statistics, {case}", {
