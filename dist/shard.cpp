@@ -30,9 +30,28 @@ std::vector<Range> SplitEvenly(int64_t count, int num_ranks, Extras extras) {
 
 std::string ValidCounts(int64_t largest) {
   if (largest == 1) return "the only valid rank count is 1";
-  std::string list = "valid rank counts are 1";
-  for (int64_t count = 2; count <= largest; ++count) list += ", " + std::to_string(count);
-  return list;
+  return "valid rank counts are 1 to " + std::to_string(largest);
+}
+
+// With at most as many ranks as KV heads these are split. With more, the ranks are split over the KV heads, and the
+// query heads of each over its ranks: evenly, so that the most query heads on a rank are as few as can be.
+void SplitHeads(const ShardDims& dims, ShardPlan* plan) {
+  const int64_t group = dims.num_query_heads / dims.num_kv_heads;
+  plan->query_heads_per_kv_head = group;
+  if (plan->num_ranks <= dims.num_kv_heads) {
+    plan->kv_heads = SplitEvenly(dims.num_kv_heads, plan->num_ranks, Extras::kFirstRanks);
+    for (const Range& heads : plan->kv_heads) {
+      plan->query_head_ranges.push_back({heads.begin * group, heads.end * group});
+    }
+    return;
+  }
+  const auto replicas = SplitEvenly(plan->num_ranks, int(dims.num_kv_heads), Extras::kFirstRanks);
+  for (int64_t head = 0; head < dims.num_kv_heads; ++head) {
+    for (const Range& queries : SplitEvenly(group, int(replicas[size_t(head)].size()), Extras::kFirstRanks)) {
+      plan->kv_heads.push_back({head, head + 1});
+      plan->query_head_ranges.push_back({head * group + queries.begin, head * group + queries.end});
+    }
+  }
 }
 
 Status CheckDims(const ShardDims& dims) {
@@ -75,13 +94,14 @@ Result<ShardPlan> MakeShardPlan(const ShardDims& dims, int num_ranks) {
   const int64_t num_segments = dims.ffn_size / segment_columns;
   const int64_t num_vocab_tiles = (dims.vocab_size + kVocabTileRows - 1) / kVocabTileRows;
 
-  const int64_t largest = std::min({dims.num_kv_heads, num_segments, num_vocab_tiles});
+  const int64_t largest = std::min({dims.num_query_heads, num_segments, num_vocab_tiles});
   if (num_ranks < 1 || num_ranks > largest) {
-    std::string found = std::to_string(dims.num_kv_heads) + (dims.num_kv_heads == 1 ? " KV head" : " KV heads");
-    // Only toy models have fewer segments or tiles than KV heads.
-    if (largest == num_segments && largest < dims.num_kv_heads) {
+    std::string found =
+        std::to_string(dims.num_query_heads) + (dims.num_query_heads == 1 ? " query head" : " query heads");
+    // Only toy models have fewer segments or tiles than query heads.
+    if (largest == num_segments && largest < dims.num_query_heads) {
       found = std::to_string(num_segments) + " FFN segments of " + std::to_string(segment_columns) + " columns";
-    } else if (largest < dims.num_kv_heads) {
+    } else if (largest < dims.num_query_heads) {
       found = std::to_string(num_vocab_tiles) + " tiles of " + std::to_string(kVocabTileRows) + " vocabulary rows";
     }
     return InvalidArgument(std::to_string(num_ranks) + " ranks, but the model has " + found + ": " +
@@ -91,9 +111,8 @@ Result<ShardPlan> MakeShardPlan(const ShardDims& dims, int num_ranks) {
   ShardPlan plan;
   plan.num_ranks = num_ranks;
   plan.ffn_segment_columns = segment_columns;
-  plan.query_heads_per_kv_head = dims.num_query_heads / dims.num_kv_heads;
   // The first ranks hold the extra heads, the last ones the extra segments and tiles.
-  plan.kv_heads = SplitEvenly(dims.num_kv_heads, num_ranks, Extras::kFirstRanks);
+  SplitHeads(dims, &plan);
   plan.ffn_columns = SplitEvenly(num_segments, num_ranks, Extras::kLastRanks);
   for (Range& range : plan.ffn_columns) range = {range.begin * segment_columns, range.end * segment_columns};
   plan.vocab_rows = SplitEvenly(num_vocab_tiles, num_ranks, Extras::kLastRanks);

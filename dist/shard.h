@@ -1,5 +1,6 @@
 // How a model is split over the ranks of one group: KV heads with their query heads, FFN segments, vocabulary rows.
-// Shards may be uneven. Pure arithmetic, the same on every rank; any thread.
+// Shards may be uneven. With more ranks than KV heads each rank holds one of them, and those that hold the same one
+// (its replicas) divide its query heads. Pure arithmetic, the same on every rank; any thread.
 #pragma once
 
 #include <cstdint>
@@ -26,25 +27,30 @@ struct Range {
 
 // Columns of one FFN segment, whose partial sums become integers (contract E1). Fixed by the model alone: the largest
 // of 256, 128 and 64 that divides the FFN and gives at least one segment to every rank of the largest possible group
-// (one rank per query head, once KV heads can be replicated); 64 if none does.
+// (one rank per query head); 64 if none does.
 int64_t FfnSegmentColumns(const ShardDims& dims);
 
 struct ShardPlan {
   int num_ranks = 1;
-  std::vector<Range> kv_heads;     // [rank]
-  std::vector<Range> ffn_columns;  // [rank], multiples of ffn_segment_columns
-  std::vector<Range> vocab_rows;   // [rank], multiples of 16 but for the last end
+  std::vector<Range> kv_heads;           // [rank]; replicas have the same one
+  std::vector<Range> query_head_ranges;  // [rank]: all of its KV heads, or a part of those of its only one
+  std::vector<Range> ffn_columns;        // [rank], multiples of ffn_segment_columns
+  std::vector<Range> vocab_rows;         // [rank], multiples of 16 but for the last end
   int64_t ffn_segment_columns = 0;
   int64_t query_heads_per_kv_head = 0;
 
-  Range query_heads(int rank) const {
-    return {kv_heads[rank].begin * query_heads_per_kv_head, kv_heads[rank].end * query_heads_per_kv_head};
+  Range query_heads(int rank) const { return query_head_ranges[size_t(rank)]; }
+  // Whether any KV head is on several ranks.
+  bool has_replicas() const { return num_ranks > kv_heads.back().end; }
+  // The first rank of those that hold the same KV heads: where these are counted.
+  bool is_first_replica(int rank) const {
+    return rank == 0 || kv_heads[size_t(rank)].begin != kv_heads[size_t(rank) - 1].begin;
   }
 };
 
 // Splits as evenly as it goes, attention and FFN each for itself (every all-reduce is a barrier, so one phase cannot
-// make up for the other); where the FFN does not divide, the ranks with fewer heads get the extra segment.
-// InvalidArgument naming the valid counts if there are more ranks than KV heads.
+// make up for the other); where the FFN does not divide, the last ranks get the extra segments, the first ones having
+// the extra heads. InvalidArgument naming the valid counts if there are more ranks than query heads.
 Result<ShardPlan> MakeShardPlan(const ShardDims& dims, int num_ranks);
 
 }  // namespace winnow

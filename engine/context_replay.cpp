@@ -33,7 +33,7 @@ class Replay {
         pool_(pool),
         context_(context),
         kv_batch_(pool.backend()),
-        group_(transformer.config().num_query_heads / transformer.config().num_kv_heads) {
+        group_(transformer.query_heads().size() / transformer.kv_heads().size()) {
     const SequenceCache& cache = *context_.cache;
     WINNOW_CHECK(int64_t(context_.tokens.size()) == cache.tokens_seen() && context_.prompt->chunk_tokens > 0);
     for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
@@ -48,10 +48,23 @@ class Replay {
     for (int64_t begin = 0; begin < num_tokens && result_.status.ok(); begin += context_.prompt->chunk_tokens) {
       WINNOW_RETURN_IF_ERROR(RunChunk(begin, std::min(num_tokens, begin + context_.prompt->chunk_tokens)));
     }
+    if (context_.replicas != nullptr && result_.status.ok()) TakeMaxOfReplicas();
     return std::move(result_);
   }
 
  private:
+  // Each has the peaks of its own query heads.
+  void TakeMaxOfReplicas() {
+    std::vector<float> all;
+    for (const std::vector<float>& scores : result_.scores) all.insert(all.end(), scores.begin(), scores.end());
+    context_.replicas->TakeMax(all);
+    auto at = all.begin();
+    for (std::vector<float>& scores : result_.scores) {
+      std::copy(at, at + int64_t(scores.size()), scores.begin());
+      at += int64_t(scores.size());
+    }
+  }
+
   std::vector<int32_t> Input(int64_t begin, int64_t end) const {
     std::vector<int32_t> input = begin == 0 ? context_.prompt->first : context_.prompt->next;
     // The chunk before has at least as many tokens as this one.
@@ -152,7 +165,7 @@ class Replay {
   PagePool& pool_;
   const ReplayedContext& context_;
   KvBatch kv_batch_;
-  const int64_t group_;
+  const int64_t group_;  // query heads of a KV head on this rank
   ReplayResult result_;
 };
 

@@ -25,8 +25,9 @@ struct ReplayedContext {
   const SequenceCache* cache;
   std::span<const int32_t> tokens;  // the text in the cache
   const ReplayPrompt* prompt;
-  int64_t sink_tokens;          // attended to beside every chunk
-  const ProjectedNorms* norms;  // null for ObservedReplay::kAttention
+  int64_t sink_tokens;             // attended to beside every chunk
+  const ProjectedNorms* norms;     // null for ObservedReplay::kAttention
+  KvReplicas* replicas = nullptr;  // null if no KV head has any
 };
 
 struct ReplayResult {

@@ -1,6 +1,7 @@
 #include "engine/evictor.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -16,7 +17,7 @@ int64_t CountProtected(std::span<const int32_t> positions, const Protection& pro
   return std::count(is_protected.begin(), is_protected.end(), 1);
 }
 
-// One sequence's eviction, in steps: observe, (sum over ranks), plan.
+// One sequence's eviction, in steps: observe, (put groups together, sum over ranks), plan.
 class Eviction {
  public:
   explicit Eviction(const DueEviction& due)
@@ -39,6 +40,29 @@ class Eviction {
 
   bool crosses_ranks() const { return scope_ != EvictionScope::kHead && !masses_.empty(); }
   HeadMasses& masses() { return masses_; }
+
+  // What has to be put together before heads with replicas can be scored. Masses of shared sets need not: they are
+  // added over all ranks, each of which has counted its own query heads.
+  GroupStatistics TakePartOfGroups() {
+    const SequenceCache& cache = *due_.cache;
+    GroupStatistics part;
+    if (scope_ == EvictionScope::kHead) part.mass = std::move(masses_);
+    for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
+      for (int64_t head = 0; head < cache.num_kv_heads(); ++head) {
+        if (observations_.queries) part.queries.push_back(cache.queries().head(layer, head));
+        if (!observations_.query_moments) continue;
+        const std::span<const double> sums = cache.query_sums().head(layer, head);
+        part.query_sums.emplace_back(sums.begin(), sums.end());
+      }
+    }
+    return part;
+  }
+  void SetGroups(GroupStatistics whole, int64_t group) {
+    if (scope_ == EvictionScope::kHead) masses_ = std::move(whole.mass);
+    whole.mass.clear();
+    groups_ = std::move(whole);
+    group_ = group;
+  }
 
   // Whether heads compete for their budgets, so that the kept sets come from SelectPooled.
   bool is_pooled() const { return allocation_ != BudgetAllocation::kHead; }
@@ -138,6 +162,7 @@ class Eviction {
     const QueryWindow& queries = cache.queries();
     WINNOW_CHECK(!observations_.queries || queries.num_rows() > 0);
     const QuerySums& sums = cache.query_sums();
+    const size_t index = size_t(layer * cache.num_kv_heads() + head);
     const std::vector<float> keys = observations_.keys ? cache.ReadKeys(layer, head) : std::vector<float>();
     const std::vector<float> values = observations_.values ? cache.ReadValues(layer, head) : std::vector<float>();
     const HeadView view{
@@ -147,10 +172,11 @@ class Eviction {
         .mass = masses_.empty() ? std::span<const int64_t>() : masses_[MassIndex(layer, head)],
         .keys = keys,
         .head_dim = cache.head_dim(),
-        .queries = queries.head(layer, head),
+        .queries = groups_.queries.empty() ? queries.head(layer, head) : groups_.queries[index],
         .query_positions = query_positions_,
-        .query_moments = {.num_queries = sums.num_queries(), .sums = sums.head(layer, head)},
-        .group = std::max(queries.row_floats() / cache.head_dim(), sums.group()),
+        .query_moments = {.num_queries = sums.num_queries(),
+                          .sums = groups_.query_sums.empty() ? sums.head(layer, head) : groups_.query_sums[index]},
+        .group = group_ > 0 ? group_ : std::max(queries.row_floats() / cache.head_dim(), sums.group()),
         .values = values,
         .rotary_frequencies = due_.rotary_frequencies,
         .future = OfHead(due_.future, observations_.future, layer, head),
@@ -178,7 +204,18 @@ class Eviction {
   const std::vector<int64_t> query_positions_;
   const int64_t slots_;  // of a head if all budgets were equal
   HeadMasses masses_;    // empty if the policy observes no mass
+  // Where KV heads have replicas: what all query heads of a group have seen, instead of what the cache has.
+  GroupStatistics groups_;
+  int64_t group_ = 0;  // query heads of a group, with groups_
 };
+
+// Puts together what the replicas of KV heads have seen, for all evictions.
+void CompleteGroups(KvReplicas& replicas, std::span<const DueEviction> due, std::vector<Eviction>& evictions) {
+  std::vector<GroupStatistics> parts;
+  for (Eviction& eviction : evictions) parts.push_back(eviction.TakePartOfGroups());
+  replicas.Complete(parts, due[0].cache->head_dim());
+  for (size_t i = 0; i < evictions.size(); ++i) evictions[i].SetGroups(std::move(parts[i]), replicas.group());
+}
 
 // Adds the shared masses of all evictions over the ranks, in one collective.
 void SumOverRanks(Communicator& communicator, std::vector<Eviction>& evictions) {
@@ -201,7 +238,8 @@ void SumOverRanks(Communicator& communicator, std::vector<Eviction>& evictions) 
 
 // The plans of the evictions whose heads compete, in order; one batch of collectives for all of them, and none if there
 // are none (the same on all ranks: allocations are).
-std::vector<KeepPlan> PlanPooled(Communicator& communicator, const std::vector<Eviction>& evictions) {
+// is_counted: whether this rank's heads compete in its name; their replicas keep what these do.
+std::vector<KeepPlan> PlanPooled(Communicator& communicator, const std::vector<Eviction>& evictions, bool is_counted) {
   std::vector<Pool> pools;
   std::vector<size_t> num_pools;  // of each eviction
   for (const Eviction& eviction : evictions) {
@@ -211,7 +249,7 @@ std::vector<KeepPlan> PlanPooled(Communicator& communicator, const std::vector<E
     std::move(own.begin(), own.end(), std::back_inserter(pools));
   }
   if (pools.empty()) return {};
-  auto kept = SelectPooled(communicator, pools);
+  auto kept = SelectPooled(communicator, pools, is_counted);
   std::vector<KeepPlan> plans;
   auto at = kept.begin();
   for (size_t count : num_pools) {
@@ -223,12 +261,14 @@ std::vector<KeepPlan> PlanPooled(Communicator& communicator, const std::vector<E
 
 }  // namespace
 
-void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due) {
+void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due, KvReplicas* replicas) {
+  const bool has_replicas = replicas != nullptr && replicas->exist();
   std::vector<Eviction> evictions;
   evictions.reserve(due.size());
   for (const DueEviction& one : due) evictions.emplace_back(one);
+  if (has_replicas) CompleteGroups(*replicas, due, evictions);
   SumOverRanks(communicator, evictions);
-  std::vector<KeepPlan> pooled = PlanPooled(communicator, evictions);
+  std::vector<KeepPlan> pooled = PlanPooled(communicator, evictions, !has_replicas || replicas->is_first());
   auto next_pooled = pooled.begin();
   for (Eviction& eviction : evictions) eviction.Compact(eviction.is_pooled() ? *next_pooled++ : eviction.PlanByHead());
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
+#include "engine/kv_replicas.h"
 #include "engine/request.h"
 #include "kv/sequence_cache.h"
 #include "policies/eviction_policy.h"
@@ -33,8 +34,9 @@ struct DueEviction {
 // Every head keeps what request.eviction.head_budgets() says. Where heads share a kept set (scope layer or sequence)
 // and the policy scores by attention mass, the integer masses are added over the heads of all ranks: one all-reduce for
 // all sequences together, of 8 bytes a slot and layer (scope layer) or a slot (scope sequence). Where heads compete for
-// budget (allocation layer or sequence), one exact selection for all sequences together. Otherwise nothing crosses
-// ranks.
-void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due);
+// budget (allocation layer or sequence), one exact selection for all sequences together. Where KV heads have replicas,
+// these first put together what their query heads have seen (engine/kv_replicas.h). Otherwise nothing crosses ranks.
+// replicas: null if no KV head has any.
+void EvictToBudget(Communicator& communicator, std::span<const DueEviction> due, KvReplicas* replicas = nullptr);
 
 }  // namespace winnow

@@ -22,8 +22,8 @@ Status CheckFinite(std::span<const int32_t> not_finite, int64_t first_token) {
 
 }  // namespace
 
-Result<BlockAttention> RecordBlockAttention(Transformer& transformer, PagePool& pool, std::span<const int32_t> tokens,
-                                            const QueryBlocks& blocks,
+Result<BlockAttention> RecordBlockAttention(Transformer& transformer, PagePool& pool, KvReplicas& replicas,
+                                            std::span<const int32_t> tokens, const QueryBlocks& blocks,
                                             const std::function<void(int64_t tokens_done)>& progress) {
   WINNOW_CHECK(blocks.begin > 0 && blocks.interval > 0);
   const ModelConfig& config = transformer.config();
@@ -59,7 +59,9 @@ Result<BlockAttention> RecordBlockAttention(Transformer& transformer, PagePool& 
     if (done < block_end) continue;
     if (done > blocks.begin) {
       auto& means = attention.mean.emplace_back();
-      for (const std::vector<int64_t>& mass : cache.ReadMass()) {
+      GroupStatistics groups{.mass = cache.ReadMass(), .queries = {}, .query_sums = {}};
+      replicas.Complete({&groups, 1}, config.head_dim);
+      for (const std::vector<int64_t>& mass : groups.mass) {
         std::vector<float>& head = means.emplace_back();
         for (int64_t steps : mass) head.push_back(float(double(steps) / steps_of_one));
       }

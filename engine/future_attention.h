@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/kv_replicas.h"
 #include "engine/request.h"
 #include "kv/page_pool.h"
 #include "kv/sequence_cache.h"
@@ -43,10 +44,11 @@ struct BlockAttention {
 };
 
 // Reads a text with a full cache. The pool must have mass and, beside what others hold, a slot a token on every head:
-// OutOfMemory if not. A row that is not finite is a kNumerical error with its position. Collective.
+// OutOfMemory if not. A row that is not finite is a kNumerical error with its position. Collective; where KV heads have
+// replicas also among these, once a block.
 // progress, if given: called after every step with the tokens that have been read.
-Result<BlockAttention> RecordBlockAttention(Transformer& transformer, PagePool& pool, std::span<const int32_t> tokens,
-                                            const QueryBlocks& blocks,
+Result<BlockAttention> RecordBlockAttention(Transformer& transformer, PagePool& pool, KvReplicas& replicas,
+                                            std::span<const int32_t> tokens, const QueryBlocks& blocks,
                                             const std::function<void(int64_t tokens_done)>& progress);
 
 class FutureAttention {

@@ -129,6 +129,7 @@ ModelRunner::ModelRunner(Transformer& transformer, PagePool& pool, Communicator&
     : transformer_(transformer),
       pool_(pool),
       communicator_(communicator),
+      replicas_(communicator, transformer.plan()),
       check_ranks_(check_ranks),
       kv_batch_(pool.backend()) {}
 
@@ -141,7 +142,7 @@ Sequence& ModelRunner::Find(int64_t request_id) {
 Status ModelRunner::Record(int64_t recording, std::span<const int32_t> tokens, const QueryBlocks& blocks,
                            const std::function<void(int64_t tokens_done)>& progress) {
   WINNOW_ASSIGN_OR_RETURN(BlockAttention attention,
-                          RecordBlockAttention(transformer_, pool_, tokens, blocks, progress));
+                          RecordBlockAttention(transformer_, pool_, replicas_, tokens, blocks, progress));
   recordings_.insert_or_assign(recording, FutureAttention(std::move(attention)));
   return OkStatus();
 }
@@ -176,7 +177,8 @@ Status ModelRunner::Admit(const Request& request) {
     sequence.cache.CompactPositions(transformer_.rotary_frequencies());
   }
   if (request.resume != nullptr) {
-    WINNOW_RETURN_IF_ERROR(sequence.cache.Restore(request.resume->cache));
+    const SequenceSnapshot& whole = request.resume->cache;
+    WINNOW_RETURN_IF_ERROR(sequence.cache.Restore(replicas_.exist() ? replicas_.PartOf(whole) : whole));
     sequence.CountPeaks();
     // What was counted over all ranks goes on as rank 0's share.
     if (communicator_.rank() == 0) {
@@ -196,9 +198,11 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
   if (sequence.request.save_cache) {
     // Before the last kept set is counted: for who goes on it is none.
     const bool with_mass = sequence.policy->observations().mass != ObservedMass::kNone;
-    report.saved = GatherResumePoint(communicator_, {.cache = sequence.cache.TakeSnapshot(with_mass),
-                                                     .kept_hash = sequence.kept_hash,
-                                                     .pages_freed = sequence.pages_evicted});
+    ResumePoint mine{.cache = sequence.cache.TakeSnapshot(with_mass),
+                     .kept_hash = sequence.kept_hash,
+                     .pages_freed = sequence.pages_evicted};
+    replicas_.Complete(&mine.cache);
+    report.saved = GatherResumePoint(communicator_, mine, replicas_.is_first());
   }
   AddKeptSet(sequence.cache, &sequence.kept_hash);
   struct Share {
@@ -218,15 +222,17 @@ SequenceReport ModelRunner::Finish(int64_t request_id) {
   report.tokens_seen = sequence.cache.tokens_seen();
   report.evictions = sequence.cache.evictions();
   report.full_entries = report.tokens_seen * transformer_.config().num_layers * transformer_.config().num_kv_heads;
-  for (const Share& share : shares) {
+  for (size_t rank = 0; rank < shares.size(); ++rank) {
+    const Share& share = shares[rank];
+    report.peak_bytes_per_rank.push_back(share.peak_bytes);
+    report.load.end_entries.push_back(share.end_entries);
+    report.load.peak_entries.push_back(share.peak_entries);
+    if (!transformer_.plan().is_first_replica(int(rank))) continue;  // each head is counted once
     report.kept_hash += share.kept_hash;
     report.kept_entries += share.kept_entries;
     report.pinned_entries += share.pinned_entries;
     report.evicted_entries += share.evicted_entries;
     report.pages_freed += share.pages_freed;
-    report.peak_bytes_per_rank.push_back(share.peak_bytes);
-    report.load.end_entries.push_back(share.end_entries);
-    report.load.peak_entries.push_back(share.peak_entries);
   }
   sequences_.erase(request_id);
   return report;
@@ -415,7 +421,8 @@ Result<ReplayResult> ModelRunner::ReplayOf(const Sequence& sequence) {
                      .tokens = in_cache,
                      .prompt = &sequence.request.eviction.replay_prompt,
                      .sink_tokens = sequence.request.eviction.sink_tokens,
-                     .norms = observed == ObservedReplay::kUpdate ? projected_norms_.get() : nullptr}));
+                     .norms = observed == ObservedReplay::kUpdate ? projected_norms_.get() : nullptr,
+                     .replicas = &replicas_}));
   AddSince(before, communicator_.counters(), &counters_.replay);
   counters_.replay_rows += replay.rows;
   return replay;
@@ -443,7 +450,7 @@ Status ModelRunner::EvictDue(const StepPlan& plan, StepResult* result) {
     pages_before.emplace_back(&sequence, sequence.cache.num_pages());
   }
   if (due.empty()) return OkStatus();
-  EvictToBudget(communicator_, due);
+  EvictToBudget(communicator_, due, &replicas_);
   for (const auto& [sequence, pages] : pages_before) {
     sequence->pages_evicted += pages - sequence->cache.num_pages();
     AddKeptSet(sequence->cache, &sequence->kept_hash);
@@ -452,7 +459,7 @@ Status ModelRunner::EvictDue(const StepPlan& plan, StepResult* result) {
 }
 
 Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
-  RankState state;
+  RankState state{.first_kv_head = transformer_.kv_heads().begin};
   for (const auto& token : result.tokens) {
     state.tokens = HashWords({state.tokens, uint64_t(token.request_id), uint64_t(uint32_t(token.sampled.token))});
   }
@@ -464,7 +471,7 @@ Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
     state.lengths =
         HashWords({state.lengths, uint64_t(cache.tokens_seen()), uint64_t(length), uint64_t(cache.evictions())});
     // Heads that share a kept set are on several ranks, one set a layer or one in all; other sets are on one rank
-    // alone.
+    // alone, or on the replicas of their head.
     const EvictionScope scope = sequence.request.eviction.scope.value_or(EvictionScope::kHead);
     const int64_t num_sets = scope == EvictionScope::kHead    ? 0
                              : scope == EvictionScope::kLayer ? cache.num_layers()
@@ -474,6 +481,7 @@ Status ModelRunner::CheckRanks(const StepPlan& plan, const StepResult& result) {
         state.shared_kept = HashWords({state.shared_kept, uint64_t(uint32_t(position))});
       }
     }
+    if (replicas_.exist()) state.own_kept = HashWords({state.own_kept, cache.KeptHash()});
   }
   return CompareRanks(communicator_, plan.step, state);
 }

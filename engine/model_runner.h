@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "engine/context_replay.h"
 #include "engine/future_attention.h"
+#include "engine/kv_replicas.h"
 #include "engine/page_bound.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
@@ -60,6 +61,7 @@ class ModelRunner {
   void DropRecording(int64_t recording) { recordings_.erase(recording); }
 
   const RunnerCounters& counters() const { return counters_; }
+  KvReplicas& replicas() { return replicas_; }
 
   // How the model's KV heads lie on the ranks.
   KvShards kv_shards() const { return MakeKvShards(transformer_.config().num_layers, transformer_.plan()); }
@@ -92,6 +94,7 @@ class ModelRunner {
   Transformer& transformer_;
   PagePool& pool_;
   Communicator& communicator_;
+  KvReplicas replicas_;
   const bool check_ranks_;
   KvBatch kv_batch_;
   std::unique_ptr<ProjectedNorms> projected_norms_;  // once a replay has needed them

@@ -1,7 +1,6 @@
 #include "engine/page_bound.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -24,7 +23,7 @@ class RaggedBound {
       : request_(request),
         settings_(request.eviction),
         shards_(shards),
-        num_kv_heads_(std::accumulate(shards.kv_heads.begin(), shards.kv_heads.end(), int64_t(0))),
+        num_kv_heads_(shards.num_kv_heads()),
         policy_(MakePolicy(settings_.policy).value()),
         schedule_(request),
         peaks_(schedule_.PeaksUntil(tokens)),
@@ -33,10 +32,7 @@ class RaggedBound {
 
   std::vector<int64_t> Pages() const {
     std::vector<int64_t> pages;
-    int64_t first_head = 0;
-    for (int64_t heads : shards_.kv_heads) {
-      const Range own{first_head, first_head + heads};
-      first_head = own.end;
+    for (const Range& own : shards_.kv_heads) {
       int64_t most = PagesBeforeEviction(own);
       // How many slots are protected changes the budgets of layers, and what other ranks' heads are sure to keep.
       for (size_t i = 0; peaks_.evicts && i < pinned_counts_.size(); ++i) {
@@ -143,9 +139,7 @@ int64_t SlotsOfEvenHeads(const Request& request, int64_t tokens) {
 }  // namespace
 
 KvShards MakeKvShards(int64_t num_layers, const ShardPlan& plan) {
-  KvShards shards{.num_layers = num_layers, .kv_heads = {}};
-  for (const Range& heads : plan.kv_heads) shards.kv_heads.push_back(heads.size());
-  return shards;
+  return {.num_layers = num_layers, .kv_heads = plan.kv_heads};
 }
 
 std::vector<int64_t> PagesToReserve(const Request& request, const KvShards& shards) {

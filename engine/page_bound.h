@@ -15,10 +15,11 @@ namespace winnow {
 // The model's KV heads on the ranks of its group.
 struct KvShards {
   int64_t num_layers = 1;
-  std::vector<int64_t> kv_heads = {1};  // [rank] of a layer
+  std::vector<Range> kv_heads = {{0, 1}};  // [rank] of a layer; replicas have the same one
 
   size_t num_ranks() const { return kv_heads.size(); }
-  int64_t heads_of_rank(size_t rank) const { return num_layers * kv_heads[rank]; }  // of all layers
+  int64_t num_kv_heads() const { return kv_heads.back().end; }                             // of a layer, on all ranks
+  int64_t heads_of_rank(size_t rank) const { return num_layers * kv_heads[rank].size(); }  // of all layers
 };
 KvShards MakeKvShards(int64_t num_layers, const ShardPlan& plan);
 

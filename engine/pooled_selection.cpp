@@ -45,7 +45,8 @@ std::vector<int32_t> KeptOf(const PooledHead& head, std::span<const SelectKey> k
 
 }  // namespace
 
-std::vector<std::vector<std::vector<int32_t>>> SelectPooled(Communicator& communicator, std::span<const Pool> pools) {
+std::vector<std::vector<std::vector<int32_t>>> SelectPooled(Communicator& communicator, std::span<const Pool> pools,
+                                                            bool is_counted) {
   std::vector<std::vector<SelectKey>> keys(pools.size());
   std::vector<SelectProblem> problems;
   for (size_t p = 0; p < pools.size(); ++p) {
@@ -54,7 +55,8 @@ std::vector<std::vector<std::vector<int32_t>>> SelectPooled(Communicator& commun
       const auto of_head = KeysOf(head, pools[p].num_kv_heads);
       keys[p].insert(keys[p].end(), of_head.begin(), of_head.end());
     }
-    problems.push_back({.keys = keys[p], .target = pools[p].candidates_kept, .order_bits = kOrderBits});
+    const std::span<const SelectKey> counted = is_counted ? keys[p] : std::span<const SelectKey>();
+    problems.push_back({.keys = counted, .target = pools[p].candidates_kept, .order_bits = kOrderBits});
   }
   const std::vector<SelectKey> thresholds = ExactSelect(communicator, problems);
 

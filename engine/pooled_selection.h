@@ -30,7 +30,9 @@ struct Pool {
 };
 
 // Ascending slots that each head keeps: [pool][head]. Of equal scores the higher position is kept, then the lower
-// layer, then the lower head. One batch of collectives for all pools.
-std::vector<std::vector<std::vector<int32_t>>> SelectPooled(Communicator& communicator, std::span<const Pool> pools);
+// layer, then the lower head. One batch of collectives for all pools. Every head competes once: where several ranks
+// hold it, is_counted on one of them alone.
+std::vector<std::vector<std::vector<int32_t>>> SelectPooled(Communicator& communicator, std::span<const Pool> pools,
+                                                            bool is_counted = true);
 
 }  // namespace winnow

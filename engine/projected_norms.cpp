@@ -10,8 +10,8 @@ namespace winnow {
 
 Result<std::unique_ptr<ProjectedNorms>> ProjectedNorms::Make(Transformer& transformer) {
   const ModelConfig& config = transformer.config();
-  const int64_t group = config.num_query_heads / config.num_kv_heads, head_dim = config.head_dim;
-  std::unique_ptr<ProjectedNorms> norms(new ProjectedNorms(transformer.kv_heads().size() * group, head_dim));
+  const int64_t head_dim = config.head_dim;
+  std::unique_ptr<ProjectedNorms> norms(new ProjectedNorms(transformer.query_heads().size(), head_dim));
   std::vector<float> columns;  // [head_dim][hidden]
   std::vector<double> row(static_cast<size_t>(head_dim));
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {

@@ -48,6 +48,7 @@ WorkReport RankEngine::GatherWork() {
   report.forward = counters.forward;
   report.sampling = counters.sampling;
   report.replay = counters.replay;
+  report.replicas = runner_->replicas().counters();
   const int64_t mine[3] = {transformer_->weight_bytes(), pool_->peak_used() * pool_->layout().page_bytes(),
                            backend_->work().matmul_flops};
   const auto bytes = communicator_.AllGather(std::as_bytes(std::span(mine)));

@@ -34,6 +34,9 @@ struct WorkReport {
   int64_t steps = 0, rows = 0, sampled_rows = 0, replay_rows = 0;  // the same on all ranks
   std::vector<int64_t> weight_bytes, kv_peak_bytes, matmul_flops;
   CollectiveCounters forward, sampling, replay, total;  // of one rank; the same on all
+  // Of rank 0 with the ranks that hold the same KV head, not in `total`: a rank with fewer of these sends less or
+  // nothing.
+  CollectiveCounters replicas;
 };
 
 class RankEngine {

@@ -25,20 +25,21 @@ ResumePoint ReadResumePoint(ByteReader& reader) {
   return point;
 }
 
-std::shared_ptr<const ResumePoint> GatherResumePoint(Communicator& communicator, const ResumePoint& mine) {
+std::shared_ptr<const ResumePoint> GatherResumePoint(Communicator& communicator, const ResumePoint& mine,
+                                                     bool is_counted) {
   const bool is_front = communicator.rank() == 0;
   auto whole = std::make_shared<ResumePoint>();
   std::vector<SequenceSnapshot> parts;
   // One rank after the other, so that nobody but rank 0 ever holds more than one other rank's part.
   for (int rank = 0; rank < communicator.size(); ++rank) {
     std::vector<std::byte> bytes;
-    if (rank == communicator.rank()) {
+    if (rank == communicator.rank() && is_counted) {
       ByteWriter writer;
       WriteResumePoint(mine, writer);
       bytes = writer.Take();
     }
     communicator.Broadcast(bytes, rank);
-    if (!is_front) continue;
+    if (!is_front || bytes.empty()) continue;
     ByteReader reader(bytes);
     ResumePoint part = ReadResumePoint(reader);
     WINNOW_CHECK(reader.AtEnd());

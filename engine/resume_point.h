@@ -27,7 +27,10 @@ int64_t SlotsPerHead(const ResumePoint& point, const EvictionSettings& eviction)
 void WriteResumePoint(const ResumePoint& point, ByteWriter& writer);
 ResumePoint ReadResumePoint(ByteReader& reader);
 
-// All ranks' heads together, on rank 0; null elsewhere. Collective: two broadcasts a rank. Engine thread.
-std::shared_ptr<const ResumePoint> GatherResumePoint(Communicator& communicator, const ResumePoint& mine);
+// All ranks' heads together, on rank 0; null elsewhere. Of heads that several ranks hold one rank's part counts, which
+// must have all that their query heads have seen; the others say so by is_counted. Collective: two broadcasts a rank.
+// Engine thread.
+std::shared_ptr<const ResumePoint> GatherResumePoint(Communicator& communicator, const ResumePoint& mine,
+                                                     bool is_counted = true);
 
 }  // namespace winnow

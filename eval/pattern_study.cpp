@@ -1,5 +1,6 @@
 #include "eval/pattern_study.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -30,8 +31,9 @@ void CountHeld(const Kinds& kinds, const SequenceCache& cache, PatternCase* coun
   }
 }
 
-// All counts of all ranks, in one collective. Evictions are the same on all of them.
-void SumOverRanks(Communicator& communicator, PatternScore* score) {
+// All counts of all ranks, in one collective. Evictions are the same on all of them. is_counted: false where other
+// ranks count the same heads.
+void SumOverRanks(Communicator& communicator, bool is_counted, PatternScore* score) {
   std::vector<int64_t> all;
   const auto for_each = [&](auto&& f) {
     for (KindCounts& counts : score->heads) f(counts);
@@ -41,6 +43,7 @@ void SumOverRanks(Communicator& communicator, PatternScore* score) {
     }
   };
   for_each([&](KindCounts& counts) { all.insert(all.end(), counts.begin(), counts.end()); });
+  if (!is_counted) std::fill(all.begin(), all.end(), 0);
   communicator.AllReduce(std::span<int64_t>(all), ReduceOp::kSum);
   auto at = all.begin();
   for_each([&](KindCounts& counts) {
@@ -72,7 +75,7 @@ Result<PatternScore> RunPatternStudy(RankEngine& engine, Communicator& communica
                                      const std::function<void(int64_t tokens_done)>& progress) {
   const auto tokens = std::span(text.tokens).first(text.tokens.size() - 1);
   WINNOW_ASSIGN_OR_RETURN(const BlockAttention attention,
-                          RecordBlockAttention(engine.transformer(), engine.pool(), tokens,
+                          RecordBlockAttention(engine.transformer(), engine.pool(), engine.runner().replicas(), tokens,
                                                {.begin = interval, .interval = interval}, progress));
   const Kinds kinds = SlotKindsOf(attention);
   const ModelConfig& config = engine.transformer().config();
@@ -97,7 +100,7 @@ Result<PatternScore> RunPatternStudy(RankEngine& engine, Communicator& communica
   });
   engine.runner().set_cache_observer(nullptr);
   WINNOW_RETURN_IF_ERROR(studied.status());
-  SumOverRanks(communicator, &score);
+  SumOverRanks(communicator, engine.runner().replicas().is_first(), &score);
   return score;
 }
 

@@ -36,6 +36,7 @@ Json WorkJson(const WorkReport& work) {
            {{"forward", CountersJson(work.forward)},
             {"sampling", CountersJson(work.sampling)},
             {"replay", CountersJson(work.replay)},
+            {"replicas", CountersJson(work.replicas)},
             {"total", CountersJson(work.total)}}}};
 }
 

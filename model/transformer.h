@@ -87,6 +87,7 @@ class Transformer {
   std::span<const double> rotary_frequencies() const { return rotary_.frequencies(); }
   Range vocab_rows() const { return plan_.vocab_rows[size_t(communicator_.rank())]; }
   Range kv_heads() const { return plan_.kv_heads[size_t(communicator_.rank())]; }
+  Range query_heads() const { return plan_.query_heads(communicator_.rank()); }
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:

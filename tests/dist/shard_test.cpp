@@ -57,6 +57,43 @@ TEST(Shard, SplitsSmolLm2OverOneAndThreeRanks) {
   EXPECT_EQ(Sizes(three.vocab_rows), (std::vector<int64_t>{16384, 16384, 16384}));
 }
 
+// [rank] KV head and query heads.
+using Heads = std::vector<std::vector<int64_t>>;
+Heads HeadsOf(const ShardPlan& plan) {
+  Heads heads;
+  for (int rank = 0; rank < plan.num_ranks; ++rank) {
+    EXPECT_EQ(plan.kv_heads[rank].size(), 1);
+    auto& own = heads.emplace_back(1, plan.kv_heads[rank].begin);
+    for (int64_t head = plan.query_heads(rank).begin; head < plan.query_heads(rank).end; ++head) own.push_back(head);
+  }
+  return heads;
+}
+
+TEST(Shard, WithMoreRanksThanKvHeadsReplicasDivideTheQueryHeads) {
+  const auto heads = [](int ranks) { return HeadsOf(MakeShardPlan(kSmolLm2, ranks).value()); };
+  EXPECT_EQ(heads(4), (Heads{{0, 0, 1}, {0, 2}, {1, 3, 4, 5}, {2, 6, 7, 8}}));
+  EXPECT_EQ(heads(5), (Heads{{0, 0, 1}, {0, 2}, {1, 3, 4}, {1, 5}, {2, 6, 7, 8}}));
+  EXPECT_EQ(heads(7), (Heads{{0, 0}, {0, 1}, {0, 2}, {1, 3, 4}, {1, 5}, {2, 6, 7}, {2, 8}}));
+  EXPECT_EQ(heads(9), (Heads{{0, 0}, {0, 1}, {0, 2}, {1, 3}, {1, 4}, {1, 5}, {2, 6}, {2, 7}, {2, 8}}));
+}
+
+TEST(Shard, AHeadIsCountedOnTheFirstOfItsReplicas) {
+  const auto firsts = [](int ranks) {
+    const ShardPlan plan = MakeShardPlan(kSmolLm2, ranks).value();
+    EXPECT_EQ(plan.has_replicas(), ranks > 3);
+    std::vector<int> counted;
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (plan.is_first_replica(rank)) counted.push_back(rank);
+    }
+    return counted;
+  };
+  EXPECT_EQ(firsts(1), (std::vector<int>{0}));
+  EXPECT_EQ(firsts(3), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(firsts(4), (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(firsts(5), (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(firsts(9), (std::vector<int>{0, 3, 6}));
+}
+
 TEST(Shard, SegmentsDependOnTheModelAlone) {
   const auto columns = [](int64_t query_heads, int64_t ffn) {
     return FfnSegmentColumns(
@@ -72,29 +109,29 @@ TEST(Shard, SegmentsDependOnTheModelAlone) {
 }
 
 TEST(Shard, TooManyRanksNamesTheValidCounts) {
-  const auto plan = MakeShardPlan(kSmolLm2, 4);
+  const auto plan = MakeShardPlan(kSmolLm2, 10);
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(plan.status().message(), "4 ranks, but the model has 3 KV heads: valid rank counts are 1, 2, 3");
+  EXPECT_EQ(plan.status().message(), "10 ranks, but the model has 9 query heads: valid rank counts are 1 to 9");
 }
 
 TEST(Shard, RefusesNoRanks) {
   EXPECT_EQ(MakeShardPlan(kSmolLm2, 0).status().message(),
-            "0 ranks, but the model has 3 KV heads: valid rank counts are 1, 2, 3");
+            "0 ranks, but the model has 9 query heads: valid rank counts are 1 to 9");
   EXPECT_EQ(MakeShardPlan(kSmolLm2, -1).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Shard, NamesTheLimitThatToyModelsHit) {
   ShardDims dims{.num_query_heads = 4, .num_kv_heads = 4, .head_dim = 32, .ffn_size = 128, .vocab_size = 320};
   EXPECT_EQ(MakeShardPlan(dims, 3).status().message(),
-            "3 ranks, but the model has 2 FFN segments of 64 columns: valid rank counts are 1, 2");
+            "3 ranks, but the model has 2 FFN segments of 64 columns: valid rank counts are 1 to 2");
   dims.ffn_size = 512;
   dims.vocab_size = 16;
   EXPECT_EQ(MakeShardPlan(dims, 2).status().message(),
             "2 ranks, but the model has 1 tiles of 16 vocabulary rows: the only valid rank count is 1");
-  dims.num_kv_heads = 1;
+  dims.num_kv_heads = dims.num_query_heads = 1;
   EXPECT_EQ(MakeShardPlan(dims, 2).status().message(),
-            "2 ranks, but the model has 1 KV head: the only valid rank count is 1");
+            "2 ranks, but the model has 1 query head: the only valid rank count is 1");
 }
 
 TEST(Shard, RefusesModelsThatCannotBeCut) {
@@ -126,6 +163,28 @@ TEST(Shard, RanksWithFewerHeadsGetTheExtraSegments) {
   EXPECT_EQ(Sizes(plan.ffn_columns), (std::vector<int64_t>{10 * 256, 11 * 256}));
 }
 
+// Every KV head is on neighbouring ranks, which hold all of its query heads, nobody none. No other plan gives the rank
+// with most of them fewer.
+void ExpectReplicas(const ShardPlan& plan, const ShardDims& dims) {
+  const int64_t group = dims.num_query_heads / dims.num_kv_heads;
+  int64_t most = 0, next_head = 0;
+  for (int rank = 0; rank < plan.num_ranks; ++rank) {
+    const Range queries = plan.query_heads(rank), kv = plan.kv_heads[rank];
+    EXPECT_EQ(queries.begin, next_head);
+    EXPECT_GT(queries.size(), 0);
+    EXPECT_EQ(kv.size(), 1);
+    EXPECT_EQ(queries.begin / group, kv.begin);
+    EXPECT_EQ((queries.end - 1) / group, kv.begin);
+    EXPECT_EQ(plan.is_first_replica(rank), queries.begin % group == 0);
+    most = std::max(most, queries.size());
+    next_head = queries.end;
+  }
+  EXPECT_EQ(next_head, dims.num_query_heads);
+  // Some KV head has no more ranks than this.
+  const int64_t fewest_ranks = plan.num_ranks / dims.num_kv_heads;
+  EXPECT_EQ(most, (group + fewest_ranks - 1) / fewest_ranks);
+}
+
 TEST(Shard, EveryPlanOfRandomModelsIsAPartition) {
   for (uint32_t model = 0; model < 300; ++model) {
     const PhiloxBlock random = Philox(11, {model, 0, 0, 0});
@@ -133,19 +192,24 @@ TEST(Shard, EveryPlanOfRandomModelsIsAPartition) {
     dims.num_kv_heads = 1 + random[0] % 16;
     dims.num_query_heads = dims.num_kv_heads * (1 + (random[0] >> 8) % 8);
     dims.head_dim = 64;
-    dims.ffn_size = 64 * (dims.num_kv_heads + random[1] % 100);
-    dims.vocab_size = 16 * dims.num_kv_heads + random[2] % 5000;
+    // Exact sums have room for 128 query heads and segments; 17 of the latter are enough for all of these counts.
+    dims.ffn_size = 64 * (17 + random[1] % 100);
+    dims.vocab_size = 16 * 17 + random[2] % 5000;
     for (int num_ranks = 1; num_ranks <= 17; ++num_ranks) {
       SCOPED_TRACE(testing::Message() << "model " << model << ", " << num_ranks << " ranks");
       const auto made = MakeShardPlan(dims, num_ranks);
-      if (num_ranks > dims.num_kv_heads) {
+      if (num_ranks > dims.num_query_heads) {
         EXPECT_FALSE(made.ok());
         continue;
       }
       ASSERT_TRUE(made.ok()) << made.status().message();
       const ShardPlan& plan = made.value();
       EXPECT_EQ(plan.num_ranks, num_ranks);
-      ExpectPartition(plan.kv_heads, num_ranks, dims.num_kv_heads, 1);
+      if (num_ranks <= dims.num_kv_heads) {
+        ExpectPartition(plan.kv_heads, num_ranks, dims.num_kv_heads, 1);
+      } else {
+        ExpectReplicas(plan, dims);
+      }
       ExpectPartition(plan.ffn_columns, num_ranks, dims.ffn_size, plan.ffn_segment_columns);
       ExpectPartition(plan.vocab_rows, num_ranks, dims.vocab_size, 16);
       EXPECT_EQ(plan.query_heads(num_ranks - 1).end, dims.num_query_heads);

@@ -81,7 +81,7 @@ class CommandLine(ErrorCase):
         self.refuse(["--kv-budget", "9223372036854775807"], "--kv-eviction", "random", "--kv-budget", 2**63 - 1)
 
     def test_rank_counts_that_do_not_fit_are_refused(self):
-        self.refuse(["4 ranks", "3 KV heads", "1, 2, 3"], np=(4,))
+        self.refuse(["10 ranks", "9 query heads", "1 to 9"], np=(10,))
         self.refuse(["3", "1 rank was"], "--tensor-parallel-size", 3)
         self.refuse(["3", "2 ranks were"], "--tensor-parallel-size", 3, np=(2,))
         self.refuse(["4", "SLURM_NTASKS", "srun --mpi=pmix"], environment={"SLURM_NTASKS": "4"})

@@ -123,9 +123,22 @@ TEST_F(ExactnessMatrix, EveryCellGivesEveryRequestTheBitsItHasAlone) {
   }
 }
 
-// Five ranks need five KV heads. All requests, whole and replayed, in one run.
+// A KV head on each of five ranks. All requests, whole and replayed, in one run.
 TEST(ExactnessOnFiveRanks, EveryKindOfRequestHasTheBitsOfOneRank) {
   const TinyModel model({.num_query_heads = 5, .num_kv_heads = 5, .ffn_size = 640});
+  std::vector<Request> requests = EveryKindOfRequest(model.config.vocab_size);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].id = int64_t(i);
+  RunSettings settings{.engine = {.pool_slots = 1024, .check_ranks = true}, .limits = {}};
+  const RunOutcome one = RunOnThreads(1, model.file, model.config, settings, requests);
+  settings.limits.max_num_batched_tokens = 40;
+  const RunOutcome five = RunOnThreads(5, model.file, model.config, settings, requests);
+  EXPECT_TRUE(five.status.ok()) << five.status.message();
+  EXPECT_TRUE(one.SameBits(five)) << Describe(one) << Describe(five);
+}
+
+// Query heads of a KV head on different ranks: 2 + 1, 2 + 1 and 3 of them. All requests, whole, in one run.
+TEST(ExactnessOnReplicas, EveryKindOfRequestHasTheBitsOfOneRank) {
+  const TinyModel model{{}};
   std::vector<Request> requests = EveryKindOfRequest(model.config.vocab_size);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].id = int64_t(i);
   RunSettings settings{.engine = {.pool_slots = 1024, .check_ranks = true}, .limits = {}};

@@ -111,9 +111,10 @@ TEST_F(SnapshotExactness, EveryPolicyAndScopeGoesOnAsIfItHadNeverStopped) {
       const auto resolved = ResolveEviction(request.eviction, {.prompt_tokens = request.prompt_tokens()});
       if (!resolved.ok()) continue;  // a scope that is not defined for the policy
       request.eviction = *resolved;
-      // Save on 1, 2, 3 and load on 3, 1, 2.
-      ExpectSameAsWithoutStop(request, ranks % 3 + 1, (ranks + 2) % 3 + 1);
-      ++ranks;
+      // Save on 1, 2, 3 and load on 3, 1, 2; then on 5, 1, 4 and on 2, 7, 5, where KV heads have replicas.
+      constexpr std::pair<int, int> kSaveAndLoad[] = {{1, 3}, {5, 2}, {2, 1}, {1, 7}, {3, 2}, {4, 5}};
+      const auto [save, load] = kSaveAndLoad[ranks++ % std::size(kSaveAndLoad)];
+      ExpectSameAsWithoutStop(request, save, load);
     }
   }
 }
@@ -180,6 +181,7 @@ TEST_F(SnapshotExactness, PinnedSlotsComeAlong) {
         ResolveEviction(request.eviction, {.prompt_tokens = request.prompt_tokens(), .pinned_slots = 5}).value();
     ExpectSameAsWithoutStop(request, 2, 1);
     ExpectSameAsWithoutStop(request, 1, 3);
+    ExpectSameAsWithoutStop(request, 5, 4);
   }
 }
 

@@ -172,14 +172,14 @@ TEST_P(ModelShapes, RankCountChangesNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     Tiny, ModelShapes,
-    testing::Values(ShapeCase{"Q8_0", {.weights = DType::kQ8_0}, {2, 3}},
+    testing::Values(ShapeCase{"Q8_0", {.weights = DType::kQ8_0}, {2, 3, 4, 9}},
                     ShapeCase{"Q4_0", {.weights = DType::kQ4_0}, {2, 3}},
                     ShapeCase{"F32", {.weights = DType::kF32, .embeddings = DType::kF32}, {2, 3}},
                     ShapeCase{"BF16", {.weights = DType::kBF16, .embeddings = DType::kBF16}, {3}},
                     ShapeCase{"UntiedHead", {.tied_embeddings = false}, {2}},
                     ShapeCase{"FiveKvHeads", {.num_query_heads = 5, .num_kv_heads = 5, .ffn_size = 640}, {2, 3, 5}},
-                    ShapeCase{"GroupOfFour", {.num_query_heads = 8, .num_kv_heads = 2, .ffn_size = 512}, {2}},
-                    ShapeCase{"GroupOfSeven", {.num_query_heads = 14, .num_kv_heads = 2, .ffn_size = 896}, {2}},
+                    ShapeCase{"GroupOfFour", {.num_query_heads = 8, .num_kv_heads = 2, .ffn_size = 512}, {2, 8}},
+                    ShapeCase{"GroupOfSeven", {.num_query_heads = 14, .num_kv_heads = 2, .ffn_size = 896}, {2, 6}},
                     ShapeCase{"WideHeads", {.num_query_heads = 4, .num_kv_heads = 2, .head_dim = 128}, {2}}),
     [](const testing::TestParamInfo<ShapeCase>& shape) { return std::string(shape.param.name); });
 

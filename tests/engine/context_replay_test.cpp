@@ -78,7 +78,8 @@ SlotScores ScoresOf(const TinyModel& model, const Asked& asked, int num_ranks, c
                                        .tokens = asked.tokens,
                                        .prompt = &asked.prompt,
                                        .sink_tokens = asked.sink_tokens,
-                                       .norms = norms.get()});
+                                       .norms = norms.get(),
+                                       .replicas = &engine->runner().replicas()});
     ASSERT_TRUE(result.ok()) << result.status().message();
     ASSERT_TRUE(result->status.ok()) << result->status.message();
     EXPECT_EQ(cache.KeptHash(), kept);
@@ -150,6 +151,16 @@ TEST(ContextReplay, RanksThreadsChunksAndBackendsChangeNoBit) {
   }
 }
 
+// Each replica has the peaks of its own query heads: 2 + 1, 1 + 1 + 1, or all 3 of a KV head.
+TEST(ContextReplay, ReplicasOfAKvHeadPutTheirPeaksTogether) {
+  const TinyModel model{{}};
+  for (bool weigh_updates : {false, true}) {
+    const Asked asked{.tokens = RandomTokens(4, 50, 250), .weigh_updates = weigh_updates};
+    const SlotScores alone = ScoresOf(model, asked, 1, {.pool_slots = 512}, 50);
+    for (int ranks : {4, 8}) EXPECT_EQ(ScoresOf(model, asked, ranks, {.pool_slots = 512}, 50), alone) << ranks;
+  }
+}
+
 // More rows than a step of the replay has.
 TEST(ContextReplay, LongChunksAreReadInSteps) {
   const TinyModel model({.num_layers = 1, .num_query_heads = 2, .num_kv_heads = 2, .ffn_size = 256});
@@ -202,7 +213,7 @@ TEST(ContextReplay, RunsInExactlyThePagesReserved) {
     request.eviction.policy = policy;
     request.max_tokens = 1;
     request.eviction.replay_prompt = {.chunk_tokens = 50, .first = std::vector<int32_t>(9, 5), .next = {3}};
-    const KvShards shards{.num_layers = model.config.num_layers, .kv_heads = {5}};
+    const KvShards shards{.num_layers = model.config.num_layers, .kv_heads = {{0, 5}}};
     const int64_t slots = PoolSlotsOf(PagesToReserve(request, shards), shards);
     EXPECT_EQ(slots, 80 + 128);  // 3 sinks, 50 of the chunk, 9 + 8 of the instruction, 50 of the pass
     const GroupRun run = RunGroup(1, model.file, model.config, {.pool_slots = slots}, {}, {request});

@@ -33,7 +33,8 @@ Means Record(const TinyModel& model, const std::vector<int32_t>& tokens, int num
     const auto engine = RankEngine::Make(model.file, model.config, options, communicator, nullptr).value();
     int64_t last = 0;
     const auto progress = [&](int64_t done) { last = done; };
-    auto made = RecordBlockAttention(engine->transformer(), engine->pool(), tokens, kBlocks, progress);
+    auto made = RecordBlockAttention(engine->transformer(), engine->pool(), engine->runner().replicas(), tokens,
+                                     kBlocks, progress);
     ASSERT_TRUE(made.ok()) << made.status().message();
     EXPECT_EQ(last, int64_t(tokens.size()));
     EXPECT_EQ(engine->pool().num_used(), 0);
@@ -85,6 +86,7 @@ TEST(BlockAttention, RanksAndThreadsChangeNoBit) {
   const Means one = Record(model, tokens, 1);
   EXPECT_EQ(Record(model, tokens, 2, 2), one);
   EXPECT_EQ(Record(model, tokens, 3), one);
+  EXPECT_EQ(Record(model, tokens, 5), one) << "replicas of KV heads";
 }
 
 TEST(BlockAttention, ATextThatEndsBeforeTheFirstEvictionHasNoBlocks) {

@@ -173,6 +173,25 @@ TEST_P(PolicyContract, RanksBatchChunksThreadsAndBackendChangeNoBit) {
   }
 }
 
+// Nine query heads and three KV heads: some ranks hold a part of a KV head's query heads. check_ranks compares what the
+// replicas of a KV head keep.
+TEST_P(PolicyContract, ReplicasOfKvHeadsKeepWhatOneRankKeeps) {
+  const TinyModel model{{}};
+  const std::vector<EvictionScope> scopes = Scopes();
+  for (size_t i = 0; i < scopes.size(); ++i) {
+    const Request request = Ask(scopes[i]);
+    const Completion alone = Run(model, 1, {request}).completions.at(0);
+    const std::vector<std::vector<int>> ranks_of_scopes = {{5, 9}, {4}, {7}};
+    for (int ranks : ranks_of_scopes[i]) {
+      const Completion split = Run(model, ranks, {request}, {.max_num_batched_tokens = 31}).completions.at(0);
+      ExpectSameBits(split, alone);
+      EXPECT_EQ(split.kv.pages_freed, alone.kv.pages_freed);
+      EXPECT_EQ(split.kv.full_entries, alone.kv.full_entries);
+      ASSERT_FALSE(HasFailure()) << Name(scopes[i]) << ", " << ranks << " ranks";
+    }
+  }
+}
+
 // Keys that are all zero: every query attends alike to all that it sees, every key is like every other.
 TEST_P(PolicyContract, DeliberateTiesEndAlikeOnAnyRankCountAndGoToTheHigherPosition) {
   TinyModelSpec spec = kFiveHeads;

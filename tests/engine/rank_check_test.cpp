@@ -17,7 +17,7 @@ std::vector<Status> Compare(const std::vector<RankState>& states) {
     const size_t rank = size_t(communicator.rank());
     results[rank] = CompareRanks(communicator, 12, states[rank]);
     if (communicator.size() > 1) {
-      EXPECT_EQ(communicator.counters().payload_bytes, 24);
+      EXPECT_EQ(communicator.counters().payload_bytes, 40);
     }
   });
   return results;
@@ -48,6 +48,21 @@ TEST(CompareRanks, EveryRankLearnsWhichRankDiffersAndInWhat) {
                 "ranks disagree at step 12: the cache lengths of rank 1 differ from those of rank 0");
   ExpectMessage({kState, kOtherKept, kState},
                 "ranks disagree at step 12: the kept sets of rank 1 differ from those of rank 0");
+}
+
+// Ranks 0 and 1, and 2 and 3, hold the same KV head.
+TEST(CompareRanks, KeptSetsOfHeadsAreComparedAmongThoseWhoHoldThem) {
+  const auto of_head = [](int64_t head, uint64_t kept) {
+    RankState state = kState;
+    state.first_kv_head = head;
+    state.own_kept = kept;
+    return state;
+  };
+  for (const Status& status : Compare({of_head(0, 5), of_head(0, 5), of_head(1, 6), of_head(1, 6)})) {
+    EXPECT_TRUE(status.ok());
+  }
+  ExpectMessage({of_head(0, 5), of_head(0, 5), of_head(1, 6), of_head(1, 5)},
+                "ranks disagree at step 12: the kept sets of the same KV heads of rank 3 differ from those of rank 2");
 }
 
 TEST(CompareRanks, NamesTheFirstOfSeveral) {

@@ -77,6 +77,24 @@ TEST_F(WorkReportTest, CollectivesEqualTheFormulas) {
   }
 }
 
+// Five ranks on three KV heads: the first two are on two ranks each, so that keys and values are computed 5 / 3 times.
+TEST_F(WorkReportTest, ReplicasRepeatKeysAndValuesAloneAndSendWhatTheirQueryHeadsHaveSeen) {
+  std::vector<Request> requests = Requests();
+  const WorkReport one = Run(1, requests), five = Run(5, requests);
+  const int64_t kv_flops = 2 * five.rows * kLayers * kHidden * 2 * kHeadDim;  // of one KV head
+  EXPECT_EQ(Sum(five.matmul_flops), one.matmul_flops[0] + 2 * kv_flops);
+  EXPECT_EQ(five.replicas.calls, 0) << "nothing is evicted";
+  // Heads of 20 slots that follow attention, evicted once, and their pages on every replica.
+  requests.resize(1);
+  requests[0].eviction = {.policy = "h2o", .budget = 15, .interval = 5, .sink_tokens = 2, .recent_tokens = 4};
+  requests[0].max_tokens = 3;
+  const WorkReport evicted = Run(5, requests);
+  EXPECT_EQ(evicted.replicas.calls, 1);
+  EXPECT_EQ(evicted.replicas.payload_bytes, 8 * 20 * kLayers);
+  const int64_t page_bytes = KvLayout{kHeadDim, DType::kBF16}.page_bytes();
+  EXPECT_EQ(evicted.kv_peak_bytes, std::vector<int64_t>(5, kLayers * 2 * page_bytes));
+}
+
 TEST_F(WorkReportTest, StepsThatSampleNothingSendNothingForSampling) {
   const WorkReport work = Run(2, Requests(), {.max_num_seqs = 1, .max_num_batched_tokens = 10});
   EXPECT_EQ(work.sampling.calls, 3 * 8 * 2);
