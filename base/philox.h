@@ -30,7 +30,8 @@ enum class RandomPurpose : uint32_t {
   kTestWeights = 3,
   kSeed = 4,
   kBootstrap = 5,
-  kEvalTask = 6
+  kEvalTask = 6,
+  kDummyWeights = 7
 };
 
 // A float in (0, 1): the middle of one of 2^23 equal cells, exact in float, so it is never 0 or 1 and its log is
