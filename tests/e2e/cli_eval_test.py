@@ -175,11 +175,12 @@ class Patterns(EvalCase):
                                "--kv-recent-tokens", 8, "--threads", 1, *arguments, np=np)
 
     def test_kinds_and_what_is_held_of_them_are_the_same_from_any_number_of_processes(self):
-        runs = [self.patterns("--json", "--max-texts", 1, np=np) for np in (None, 3)]
+        runs = [self.patterns("--json", "--max-texts", 1, np=np) for np in (None, 3, 5)]
         for run in runs:
             self.assertEqual(run.code, 0, run.errors)
-        one, three = (run.objects[0]["rows"] for run in runs)
+        one, three, five = (run.objects[0]["rows"] for run in runs)
         self.assertEqual(one, three)
+        self.assertEqual(one, five)
         self.assertEqual([row["policy"] for row in one], ["full", "streaming-llm", "golden"])
         kinds = ["global", "semantic", "local", "idle"]
         self.assertEqual(list(one[0]["pairs"]), kinds)

@@ -54,7 +54,8 @@ class Json(CliCase):
     def test_kept_sets_shared_by_heads_are_the_same_for_every_rank_count(self):
         for policy, scope in (("snapkv", "sequence"), ("h2o", "layer")):
             results = [self.generate_json("--prompt", PROMPT, "--max-tokens", 24, *SAMPLED, "--kv-eviction", policy,
-                                          "--kv-scope", scope, *EVICTING, "--check-ranks", np=np) for np in (1, 2, 3)]
+                                          "--kv-scope", scope, *EVICTING, "--check-ranks", np=np)
+                       for np in (1, 2, 3, 5)]
             for result in results:
                 self.assertEqual(comparable(result), comparable(results[0]), policy)
                 self.assertEqual((result["kv"]["policy"], result["kv"]["scope"]), (policy, scope))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mpi_exactness.sh PROGRAM MODEL MPIRUN FLAGS...: the same requests on 1, 2 and 3 processes, with 1 to 3 threads each, with
-# other prompt chunks, and in a job whose ranks use different kernels, must print the same lines. Exit code 77: skipped.
+# mpi_exactness.sh PROGRAM MODEL MPIRUN FLAGS...: the same requests on 1, 2, 3 and 9 processes, with 1 to 3 threads each,
+# with other prompt chunks, and in a job whose ranks use different kernels, must print the same lines. Exit code 77: skipped.
 set -euo pipefail
 program="$1"
 model="$2"
@@ -29,6 +29,8 @@ compare() {
 }
 compare "2 ranks" -np 2 "$program" "$model" 1 auto
 compare "3 ranks" -np 3 "$program" "$model" 1 auto
+# A query head each. More processes than cores must not spin while they wait.
+compare "9 ranks" --mca mpi_yield_when_idle 1 -np 9 "$program" "$model" 1 auto
 compare "1 rank, 3 threads, chunks of 7" -np 1 "$program" "$model" 3 auto 7
 compare "2 ranks, 2 threads" -np 2 "$program" "$model" 2 auto
 # Every two neighbours in the list of kernels that this CPU runs: avx512 beside avx2, avx2 beside plain.
@@ -41,6 +43,7 @@ for ((i = 0; i + 1 < ${#kernels[@]}; ++i)); do
 done
 if [[ "$model" == tiny ]]; then
   compare "3 ranks, 2 threads, chunks of 1" -np 3 "$program" "$model" 2 auto 1
+  compare "5 ranks, chunks of 7" --mca mpi_yield_when_idle 1 -np 5 "$program" "$model" 1 auto 7
   compare "2 ranks, 3 threads, chunks of 64" -np 2 "$program" "$model" 3 auto 64
 fi
 exit "$status"

@@ -202,7 +202,7 @@ TEST(LossStudy, NumbersAreTheSameForAnyRanksAndThreads) {
   const EvalText text = Text(100);
   const std::vector<EvictionSettings> cases = AllCases();
   const std::vector<std::string> alone = Describe(RunStudy(model, text, cases));
-  for (int num_ranks : {1, 2, 3}) {
+  for (int num_ranks : {1, 2, 3, 5}) {
     for (int threads : {1, 3}) {
       const Study study{.num_ranks = num_ranks, .engine = {.num_threads = threads, .check_ranks = true}};
       EXPECT_EQ(Describe(RunStudy(model, text, cases, study)), alone)
