@@ -4,16 +4,16 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
-
-#include "base/hash.h"
 
 namespace winnow {
 
 class BpeMerges {
  public:
-  // `left` followed by `right` may become `merged`; lower ranks go first. False when the pair already has a rule.
+  // Room for this many rules, so that filling never rehashes.
+  void Reserve(size_t num_rules);
+  // `left` followed by `right` may become `merged`; lower ranks go first. Ids and ranks are not negative. False when
+  // the pair already has a rule.
   bool Add(int32_t left, int32_t right, int32_t rank, int32_t merged);
 
   // Merges `symbols` (token ids) until no rule applies, always the pair of lowest rank, the leftmost first among
@@ -22,16 +22,20 @@ class BpeMerges {
 
  private:
   struct Rule {
-    int32_t rank;
+    uint64_t pair;
+    int32_t rank;  // negative: a free place of the table
     int32_t merged;
   };
-  struct PairHash {
-    size_t operator()(uint64_t pair) const { return Mix64(pair); }
-  };
   static uint64_t Pair(int32_t left, int32_t right) { return uint64_t(uint32_t(left)) << 32 | uint32_t(right); }
+  size_t PlaceOf(uint64_t pair) const;
+  // nullptr: no rule.
   const Rule* Find(int32_t left, int32_t right) const;
+  void Grow(size_t num_places);
+  void ApplyToFew(std::span<const int32_t> symbols, std::vector<int32_t>* ids) const;
+  void ApplyToMany(std::span<const int32_t> symbols, std::vector<int32_t>* ids) const;
 
-  std::unordered_map<uint64_t, Rule, PairHash> rules_;
+  std::vector<Rule> table_;  // open addressing, a power of two of places, at most half of them taken
+  size_t num_rules_ = 0;
 };
 
 }  // namespace winnow

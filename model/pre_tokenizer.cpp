@@ -6,37 +6,6 @@
 namespace winnow {
 namespace {
 
-// \s of the tokenizers' libraries is Unicode's White_Space. PCRE2's own \s also takes U+180E, so it is spelled out.
-#define WINNOW_SPACE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-
-// GPT-2's pattern (Radford et al. 2019): contractions, words, numbers and punctuation with one space before, spaces.
-constexpr const char* kGpt2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" WINNOW_SPACE
-                              "\\p{L}\\p{N}]+"
-                              "|[" WINNOW_SPACE "]+(?![^" WINNOW_SPACE "])|[" WINNOW_SPACE "]+";
-
-// Any single digit: cut out first by the tokenizers that write numbers digit by digit.
-constexpr const char* kDigit = "\\p{N}";
-
-// The pattern of tiktoken's cl100k with numbers of up to `max_digits` digits.
-std::string Cl100k(const std::string& number) {
-  return "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" + number +
-         "| ?[^" WINNOW_SPACE "\\p{L}\\p{N}]+[\\r\\n]*|[" WINNOW_SPACE "]*[\\r\\n]+|[" WINNOW_SPACE
-         "]+(?![^" WINNOW_SPACE "])|[" WINNOW_SPACE "]+";
-}
-
-#undef WINNOW_SPACE
-
-const std::vector<PreTokenizerRule>& Rules() {
-  static const std::vector<PreTokenizerRule> rules = {
-      {{"gpt2", "gpt-2", "default", "phi-2", "mpt", "olmo", "jais"}, {kGpt2}, false, false},
-      {{"smollm", "starcoder", "refact", "command-r", "codeshell"}, {kDigit, kGpt2}, false, false},
-      {{"llama-bpe", "llama3", "llama-v3"}, {Cl100k("\\p{N}{1,3}")}, true, true},
-      // Qwen also brings its text to Unicode's form C first; winnow takes the text as it is, as llama.cpp does.
-      {{"qwen2", "deepseek-r1-qwen"}, {Cl100k("\\p{N}")}, false, false},
-  };
-  return rules;
-}
-
 template <auto kFree>
 struct FreeWith {
   template <class T>
@@ -47,12 +16,26 @@ struct FreeWith {
 using Code = std::unique_ptr<pcre2_code, FreeWith<pcre2_code_free>>;
 using MatchData = std::unique_ptr<pcre2_match_data, FreeWith<pcre2_match_data_free>>;
 
-Code Compile(const std::string& pattern) {
+std::string Message(int error) {
+  PCRE2_UCHAR message[128];
+  pcre2_get_error_message(error, message, sizeof message);
+  return reinterpret_cast<const char*>(message);
+}
+
+Result<Code> CompileOne(const std::string& pattern) {
+  const auto refuse = [&](const std::string& why) {
+    constexpr size_t kMaxShown = 200;
+    return InvalidArgument("pattern " + pattern.substr(0, kMaxShown) + (pattern.size() > kMaxShown ? "...: " : ": ") +
+                           why);
+  };
   int error = 0;
   PCRE2_SIZE error_offset = 0;
   Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP, &error,
                           &error_offset, nullptr));
-  WINNOW_CHECK(code != nullptr);  // the patterns are ours
+  if (code == nullptr) return refuse(Message(error) + " at byte " + std::to_string(error_offset));
+  uint32_t may_be_empty = 0;
+  pcre2_pattern_info(code.get(), PCRE2_INFO_MATCHEMPTY, &may_be_empty);
+  if (may_be_empty != 0) return refuse("expected one that matches something, found one that may match the empty text");
   // Where the system allows no executable memory this fails, and PCRE2 interprets the pattern: slower, the same pieces.
   static_cast<void>(pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE));
   return code;
@@ -78,13 +61,12 @@ struct Splitter {
       const int count = pcre2_match(codes[level].get(), subject, text.size(), done, PCRE2_NO_UTF_CHECK, match, nullptr);
       if (count == PCRE2_ERROR_NOMATCH) break;
       if (count < 0) {
-        PCRE2_UCHAR message[128];
-        pcre2_get_error_message(count, message, sizeof message);
-        return InternalError("pre-tokenizer: " + std::string(reinterpret_cast<const char*>(message)));
+        return InvalidArgument("text: the model's pre-tokenizer gives up after byte " + std::to_string(done) + ": " +
+                               Message(count));
       }
       const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match);
       const size_t begin = range[0], end = range[1];
-      WINNOW_CHECK(end > begin);  // no pattern matches the empty text
+      WINNOW_CHECK(end > begin);  // Compile has refused what matches the empty text
       WINNOW_RETURN_IF_ERROR(Split(text.substr(done, begin - done), level + 1));
       WINNOW_RETURN_IF_ERROR(Split(text.substr(begin, end - begin), level + 1));
       done = end;
@@ -99,12 +81,15 @@ struct PreTokenizer::Patterns {
   std::vector<Code> codes;
 };
 
-PreTokenizer::PreTokenizer(const PreTokenizerRule& rule) {
-  auto patterns = std::make_unique<Patterns>();
-  for (const std::string& pattern : rule.patterns) patterns->codes.push_back(Compile(pattern));
-  patterns_ = std::move(patterns);
+Result<PreTokenizer> PreTokenizer::Compile(const std::vector<std::string>& patterns) {
+  auto compiled = std::make_unique<Patterns>();
+  for (const std::string& pattern : patterns) {
+    WINNOW_ASSIGN_OR_RETURN(compiled->codes.emplace_back(), CompileOne(pattern));
+  }
+  return PreTokenizer(std::move(compiled));
 }
 
+PreTokenizer::PreTokenizer(std::unique_ptr<const Patterns> patterns) : patterns_(std::move(patterns)) {}
 PreTokenizer::~PreTokenizer() = default;
 PreTokenizer::PreTokenizer(PreTokenizer&&) noexcept = default;
 PreTokenizer& PreTokenizer::operator=(PreTokenizer&&) noexcept = default;
@@ -116,23 +101,6 @@ Status PreTokenizer::Split(std::string_view text, const std::function<void(std::
     WINNOW_CHECK(splitter.scratch.back() != nullptr);
   }
   return splitter.Split(text, 0);
-}
-
-const PreTokenizerRule* FindPreTokenizerRule(std::string_view name) {
-  for (const PreTokenizerRule& rule : Rules()) {
-    for (const std::string_view known : rule.names) {
-      if (known == name) return &rule;
-    }
-  }
-  return nullptr;
-}
-
-std::string KnownPreTokenizerNames() {
-  std::string names;
-  for (const PreTokenizerRule& rule : Rules()) {
-    for (const std::string_view name : rule.names) names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  return names;
 }
 
 }  // namespace winnow

@@ -3,9 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
-
-#include "model/gguf.h"
 
 namespace winnow {
 
@@ -19,7 +18,9 @@ struct SpecialTokens {
                                  // control tokens of well-known text such as <|im_end|> and <|endoftext|>
 };
 
-// BadFile for a file without a vocabulary and for ids outside of it.
-Result<SpecialTokens> ReadSpecialTokens(const GgufFile& file);
+// Adds the ids of control and user-defined tokens of well-known text that ends a turn or a text; eos_ids is then
+// ascending, every id once. `tokens` and `types` are of one length.
+void AddWellKnownEnds(const std::vector<std::string>& tokens, const std::vector<TokenType>& types,
+                      SpecialTokens* special);
 
 }  // namespace winnow

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 std::vector<std::string> Pieces(const char* name, std::string_view text) {
   std::vector<std::string> pieces;
-  const PreTokenizer pre_tokenizer(*FindPreTokenizerRule(name));
+  const PreTokenizer pre_tokenizer = PreTokenizer::Compile(FindPreTokenizerRule(name)->patterns).value();
   const Status status = pre_tokenizer.Split(text, [&](std::string_view piece) { pieces.emplace_back(piece); });
   EXPECT_TRUE(status.ok()) << status.message();
   return pieces;
@@ -54,11 +54,27 @@ TEST(PreTokenizer, FollowsUnicodeNotPcre2InWhatIsASpace) {
 }
 
 TEST(PreTokenizer, KnowsSynonymsAndNothingElse) {
-  EXPECT_EQ(FindPreTokenizerRule("gpt-2"), FindPreTokenizerRule("default"));
+  EXPECT_EQ(FindPreTokenizerRule("gpt-2"), FindPreTokenizerRule("olmo"));
+  EXPECT_EQ(FindPreTokenizerRule("default"), nullptr);  // what converters write when they do not know
   EXPECT_EQ(FindPreTokenizerRule("starcoder"), FindPreTokenizerRule("smollm"));
   EXPECT_EQ(FindPreTokenizerRule("SmolLM"), nullptr);
   EXPECT_EQ(FindPreTokenizerRule(""), nullptr);
   EXPECT_THAT(KnownPreTokenizerNames(), HasSubstr("smollm, starcoder"));
+}
+
+TEST(PreTokenizer, RefusesPatternsThatItCannotRun) {
+  for (const auto& [pattern, message] : {std::pair("(a", "parenthesis"), {"a*", "may match the empty text"}}) {
+    const Status status = PreTokenizer::Compile({"b", pattern}).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr(pattern), HasSubstr(message)));
+  }
+}
+
+TEST(PreTokenizer, GivesUpOnAPatternThatTakesTooManySteps) {
+  const PreTokenizer pre_tokenizer = PreTokenizer::Compile({"(?:a+)+[bc]"}).value();
+  const Status status = pre_tokenizer.Split(std::string(100, 'a'), [](std::string_view) {});
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("gives up after byte 0"));
 }
 
 TEST(PreTokenizer, CutsMegabytesOfOneKindInLinearTime) {
@@ -68,7 +84,7 @@ TEST(PreTokenizer, CutsMegabytesOfOneKindInLinearTime) {
       while (text.size() < 1'000'000) text += unit;
       text += "x";
       size_t num_bytes = 0;
-      const PreTokenizer pre_tokenizer(*FindPreTokenizerRule(name));
+      const PreTokenizer pre_tokenizer = PreTokenizer::Compile(FindPreTokenizerRule(name)->patterns).value();
       const Status status = pre_tokenizer.Split(text, [&](std::string_view piece) { num_bytes += piece.size(); });
       ASSERT_TRUE(status.ok()) << name << " " << unit << ": " << status.message();
       EXPECT_EQ(num_bytes, text.size());

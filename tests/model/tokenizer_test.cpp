@@ -144,8 +144,10 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8AndIdsOutsideTheVocabulary) {
 }
 
 TEST(Tokenizer, RefusesMetadataThatContradictsItself) {
-  EXPECT_THAT(LoadError([](TinyVocabulary* v) { v->model = "llama"; }), HasSubstr("found \"llama\""));
+  EXPECT_THAT(LoadError([](TinyVocabulary* v) { v->model = "t5"; }), HasSubstr("found \"t5\""));
   EXPECT_THAT(LoadError([](TinyVocabulary* v) { v->pre_tokenizer = "tekken"; }), HasSubstr("found \"tekken\""));
+  EXPECT_THAT(LoadError([](TinyVocabulary* v) { v->pre_tokenizer = "default"; }),
+              AllOf(HasSubstr("found \"default\""), HasSubstr("gguf-new-metadata --pre-tokenizer")));
   EXPECT_THAT(LoadError([](TinyVocabulary* v) { v->types.pop_back(); }),
               HasSubstr("token_type: expected one for each"));
   EXPECT_THAT(LoadError([](TinyVocabulary* v) { v->types[3] = 0; }), HasSubstr("token_type[3]"));

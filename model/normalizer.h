@@ -1,0 +1,41 @@
+// What is done to a text before it is cut into pieces: Unicode's form C, replacements, a mark in front. Plain data
+// after it is made; any thread may apply it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace winnow {
+
+struct NormalizerStep {
+  enum class Kind {
+    kFormC,              // Unicode's canonical composition (NFC)
+    kReplace,            // every `from` by `to`
+    kPrepend,            // `to` in front
+    kPrependOnce,        // `to` in front unless the text begins with it
+    kPrependOnceAtStart  // the same, but only where the whole text begins, not after a special token
+  };
+  Kind kind;
+  std::string from, to;
+};
+
+class Normalizer {
+ public:
+  Normalizer() = default;
+  // A step that replaces has a `from` that is not empty.
+  explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
+
+  bool empty() const { return steps_.empty(); }
+
+  // `text` (valid UTF-8) after all steps: `text` itself where nothing changes, else `*storage`. An empty text stays
+  // empty. at_start: it is the beginning of the whole text.
+  std::string_view Apply(std::string_view text, bool at_start, std::string* storage) const;
+
+ private:
+  std::vector<NormalizerStep> steps_;
+};
+
+}  // namespace winnow
