@@ -8,53 +8,15 @@
 #include <vector>
 
 #include "base/printable_text.h"
-#include "base/version.h"
 #include "launch/console.h"
 #include "launch/eval_loss_cases.h"
 #include "launch/eval_loss_result.h"
 #include "launch/eval_loss_session.h"
 #include "launch/eval_loss_units.h"
-#include "model/whole_file.h"
+#include "launch/eval_resume.h"
 
 namespace winnow {
 namespace {
-
-// Everything that decides what a unit's value is: what was asked, of which model and texts. Sizes of caches depend on
-// the ranks that share a model, and under --numerics fast all numbers do.
-ResultJson JournalIdentity(const EvalLossOptions& options, const EvalLossSession& session, int tensor_parallel) {
-  ResultJson settings = LossSettingsJson(options, session.texts, session.max_text_tokens);
-  settings.erase("text_files");  // the texts themselves count
-  const BuildInfo& build = GetBuildInfo();
-  ResultJson identity = {{"settings", std::move(settings)},
-                         {"model", ModelJson(*session.model)},
-                         {"tensor_parallel", tensor_parallel},
-                         {"winnow", {{"version", build.version}, {"git_id", build.git_id}}}};
-  if (options.numerics == "fast") identity["threads_per_rank"] = session.threads;
-  return identity;
-}
-
-// The journal beside --out, on rank 0; none without --out. The Status is the same on all ranks.
-Status OpenJournal(const EvalLossOptions& options, const EvalLossSession& session, Communicator& world,
-                   std::optional<EvalJournal>* journal) {
-  Status opened = OkStatus();
-  if (world.rank() == 0 && options.out_path) {
-    const auto open = [&]() -> Status {
-      WINNOW_RETURN_IF_ERROR(CheckCanWrite(*options.out_path));  // not only after hours of work
-      WINNOW_ASSIGN_OR_RETURN(
-          EvalJournal mine,
-          EvalJournal::Open(*options.out_path + ".journal",
-                            JournalIdentity(options, session, options.tensor_parallel(world.size())), options.resume));
-      journal->emplace(std::move(mine));
-      return OkStatus();
-    };
-    opened = open();
-    if (opened.ok() && !(*journal)->finished().empty()) {
-      Note(fmt::format("going on after {} finished units of {}.journal", (*journal)->finished().size(),
-                       *options.out_path));
-    }
-  }
-  return AgreeOnVerdict(world, opened);
-}
 
 Status Report(const EvalLossOptions& options, const LossOutcome& outcome, ResultJson settings, ResultJson timing,
               const Checkpoint& model, const RunEnvironment& environment) {
@@ -96,7 +58,12 @@ Status RunEvalLoss(const Status& arguments, EvalLossOptions options, Communicato
   WINNOW_ASSIGN_OR_RETURN(const EvalLossSession session, OpenEvalLoss(arguments, &options, communicator));
   const std::vector<EvalText>& texts = session.texts;
   std::optional<EvalJournal> journal;
-  WINNOW_RETURN_IF_ERROR(OpenJournal(options, session, communicator, &journal));
+  const int tensor_parallel = options.tensor_parallel(communicator.size());
+  ResultJson asked = LossSettingsJson(options, texts, session.max_text_tokens);
+  asked.erase("text_files");  // the texts themselves count
+  WINNOW_RETURN_IF_ERROR(OpenJournal(
+      options, JournalIdentity(std::move(asked), options, {*session.model, tensor_parallel, session.threads}),
+      communicator, &journal));
 
   std::vector<BudgetStudy> studies = StudiesOf(options);
   const auto begin = std::chrono::steady_clock::now();
@@ -107,8 +74,8 @@ Status RunEvalLoss(const Status& arguments, EvalLossOptions options, Communicato
                                                              .journal = journal ? &*journal : nullptr},
                                                             &studies));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const RunEnvironment environment = GatherEnvironment(communicator, session.engine->backend(),
-                                                       options.tensor_parallel(communicator.size()), session.threads);
+  const RunEnvironment environment =
+      GatherEnvironment(communicator, session.engine->backend(), tensor_parallel, session.threads);
   Status reported = OkStatus();
   if (is_first) {
     const LossOutcome outcome = SummariseStudies(options, studies, texts);

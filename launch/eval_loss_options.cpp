@@ -32,41 +32,8 @@ void AddEvalLossFlags(CLI::App& command, EvalLossOptions* o) {
   RefuseOddIntegers(command);
 }
 
-void AddEvalLossRunFlags(CLI::App& command, EvalLossOptions* o) {
-  command
-      .add_option("--dp,--data-parallel-size", o->data_parallel_size,
-                  "groups of ranks that read texts side by side; the ranks of a group share a model")
-      ->capture_default_str();
-  command.add_option("--out", o->out_path,
-                     "file for the result as JSON; what is finished is kept beside it, in FILE.journal, until then");
-  command.add_flag("--resume", o->resume, "go on where FILE.journal of --out ends, if it is there");
-  RefuseOddIntegers(command);
-}
-
-namespace {
-
-// Ranks = --tp x --dp.
-Status CheckGroups(const EvalLossOptions& o, int num_ranks) {
-  if (o.data_parallel_size < 1) {
-    return InvalidArgument("--dp: expected 1 or more, found " + std::to_string(o.data_parallel_size));
-  }
-  if (o.data_parallel_size == 1) return CheckEngineFlags(o, num_ranks);
-  const int groups = o.data_parallel_size;
-  const int wanted = o.tensor_parallel_size.value_or(num_ranks / groups) * groups;
-  if (wanted < 1 || wanted != num_ranks) {
-    return InvalidArgument(
-        "--dp " + std::to_string(groups) + ": expected " +
-        (o.tensor_parallel_size ? std::to_string(wanted) + " ranks (--tp x --dp)" : "a multiple of it in ranks") +
-        ", found " + std::to_string(num_ranks));
-  }
-  return CheckEngineFlags(o, num_ranks / groups);
-}
-
-}  // namespace
-
 Status CheckEvalLossOptions(const EvalLossOptions& o, int num_ranks) {
-  WINNOW_RETURN_IF_ERROR(CheckGroups(o, num_ranks));
-  if (o.resume && !o.out_path) return InvalidArgument("--resume: expected --out FILE beside it");
+  WINNOW_RETURN_IF_ERROR(CheckEvalRunFlags(o, o, num_ranks));
   const auto found = [](const std::string& what, const auto& value) {
     return InvalidArgument(what + ", found " + std::to_string(value));
   };

@@ -46,7 +46,7 @@ Result<EvalLossSession> OpenEvalLoss(const Status& arguments, EvalLossOptions* o
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckEvalLossOptions(options, communicator.size()) : arguments));
   WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(communicator, SharedArguments(options))));
   const int tensor_parallel = options.tensor_parallel(communicator.size());
-  WINNOW_ASSIGN_OR_RETURN(auto model, OpenModel(options.model_path, communicator, tensor_parallel));
+  WINNOW_ASSIGN_OR_RETURN(auto model, OpenModel(options, communicator, tensor_parallel));
 
   const auto words = WordsOf(options, *model);
   WINNOW_RETURN_IF_ERROR(agree(words.status()));

@@ -1,12 +1,12 @@
 #include "launch/eval_loss_units.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <numeric>
 #include <utility>
 
 #include "base/progress_bar.h"
+#include "launch/sequence_report_json.h"
 
 namespace winnow {
 namespace {
@@ -51,7 +51,7 @@ Json JsonOf(const std::vector<std::byte>& bytes) {
   return Json::parse(begin, begin + bytes.size());
 }
 
-// A field of TextScore or of its cache that sums and reports need.
+// A field of TextScore that sums and reports need.
 template <class T>
 struct Field {
   const char* name;
@@ -67,23 +67,6 @@ constexpr Field<double> kSums[] = {{"loss", &TextScore::loss},
                                    {"high_entropy_full_loss", &TextScore::high_entropy_full_loss},
                                    {"kl", &TextScore::kl},
                                    {"kept_ratio_sum", &TextScore::kept_ratio_sum}};
-struct CacheField {
-  const char* name;
-  int64_t SequenceReport::*member;
-};
-constexpr CacheField kCacheCounts[] = {
-    {"tokens_seen", &SequenceReport::tokens_seen},         {"evictions", &SequenceReport::evictions},
-    {"kept_entries", &SequenceReport::kept_entries},       {"pinned_entries", &SequenceReport::pinned_entries},
-    {"evicted_entries", &SequenceReport::evicted_entries}, {"full_entries", &SequenceReport::full_entries},
-    {"pages_freed", &SequenceReport::pages_freed}};
-
-// Lists with a number for each rank.
-std::array<std::pair<const char*, std::vector<int64_t>*>, 3> RankNumbers(SequenceReport& cache) {
-  return {{{"peak_bytes_per_rank", &cache.peak_bytes_per_rank},
-           {"end_entries_per_rank", &cache.load.end_entries},
-           {"peak_entries_per_rank", &cache.load.peak_entries}}};
-}
-
 Result<TextScore> ParseScore(const Json& json) {
   const auto expected = [](const std::string& name) { return BadFile("a unit's value: expected \"" + name + "\""); };
   const auto has = [&](const char* name) { return json.is_object() && json.contains(name) && json[name].is_number(); };
@@ -96,17 +79,7 @@ Result<TextScore> ParseScore(const Json& json) {
     if (!has(name)) return expected(name);
     score.*member = json[name].get<double>();
   }
-  for (const auto& [name, member] : kCacheCounts) {
-    if (!has(name)) return expected(name);
-    score.cache.*member = json[name].get<int64_t>();
-  }
-  for (auto [name, numbers] : RankNumbers(score.cache)) {
-    if (!json.contains(name) || !json[name].is_array()) return expected(name);
-    for (const Json& number : json[name]) {
-      if (!number.is_number_integer()) return expected(name);
-      numbers->push_back(number.get<int64_t>());
-    }
-  }
+  WINNOW_ASSIGN_OR_RETURN(score.cache, ParseSequenceReport(json));
   return score;
 }
 
@@ -129,9 +102,7 @@ Json ScoresJson(const std::vector<TextScore>& scores) {
     Json& of_policy = json.emplace_back(Json::object());
     for (const auto& [name, member] : kCounts) of_policy[name] = score.*member;
     for (const auto& [name, member] : kSums) of_policy[name] = score.*member;
-    for (const auto& [name, member] : kCacheCounts) of_policy[name] = score.cache.*member;
-    SequenceReport cache = score.cache;
-    for (const auto& [name, numbers] : RankNumbers(cache)) of_policy[name] = *numbers;
+    SetSequenceReport(score.cache, &of_policy);
   }
   return json;
 }

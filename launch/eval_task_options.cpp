@@ -30,11 +30,12 @@ void AddEvalTaskFlags(CLI::App& command, EvalTaskOptions* o) {
                   "token rows of one step, at most " + std::to_string(kMaxBatchedTokens))
       ->capture_default_str();
   command.add_option("--answers", o->answers_path, "write every answer here, one JSON object a line");
+  AddEvalRunFlags(command, o);
   command.add_flag("--json", o->json, "one JSON object on standard output, nothing else");
 }
 
 Status CheckEvalTaskOptions(const EvalTaskOptions& o, int num_ranks) {
-  WINNOW_RETURN_IF_ERROR(CheckEngineFlags(o, num_ranks));
+  WINNOW_RETURN_IF_ERROR(CheckEvalRunFlags(o, o, num_ranks));
   const auto at_least_one = [](const char* flag, int64_t value) {
     return value >= 1 ? OkStatus()
                       : InvalidArgument(std::string(flag) + ": expected 1 or more, found " + std::to_string(value));

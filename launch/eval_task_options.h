@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "engine/request.h"
 #include "launch/engine_flags.h"
+#include "launch/eval_run_flags.h"
 
 namespace CLI {
 class App;
@@ -17,7 +18,7 @@ class App;
 
 namespace winnow {
 
-struct EvalTaskOptions : EngineFlags {
+struct EvalTaskOptions : EngineFlags, EvalRunFlags {
   std::vector<std::string> policies;
   std::vector<int64_t> budgets;  // tokens per KV head; or
   std::vector<double> ratios;    // of the compressed prompt

@@ -5,18 +5,20 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/printable_text.h"
-#include "base/progress_bar.h"
 #include "engine/context_replay.h"
-#include "engine/worker.h"
 #include "launch/answer_text.h"
 #include "launch/console.h"
+#include "launch/eval_resume.h"
+#include "launch/eval_task_answers.h"
 #include "launch/eval_task_rows.h"
 #include "launch/kv_memory.h"
 #include "launch/model_session.h"
+#include "launch/number_text.h"
 #include "launch/replay_prompt.h"
 #include "launch/same_arguments.h"
 #include "model/whole_file.h"
@@ -93,41 +95,48 @@ bool ObservesAttention(const EvalTaskOptions& options) {
   });
 }
 
-// Answers every request. Collective with RunWorker on the other ranks.
-Status AnswerAll(const EvalTaskOptions& options, RankEngine& engine, Communicator& communicator, Front* front) {
-  Leader leader(engine.runner(), communicator,
-                {options.max_num_seqs, options.max_num_batched_tokens, front->memory.pool_slots});
-  for (const Request& request : front->requests) WINNOW_RETURN_IF_ERROR(leader.Submit(request));
-  const size_t num_cases = front->cases.size();
+// What the journal calls each request.
+std::vector<std::string> UnitNames(const Front& front) {
+  std::vector<std::string> names;
+  for (const EvalPrompt& prompt : front.prompts) {
+    for (size_t i = 0; i < front.cases.size(); ++i) {
+      const EvalCase& asked = front.cases[i].asked;
+      names.push_back("answer " + std::to_string(names.size()) + ", " + prompt.where + ", policy " + asked.policy +
+                      ", budget " + asked.BudgetText());
+    }
+  }
+  return names;
+}
+
+// What was asked, for the journal: a task's own settings show in its requests.
+ResultJson AskedJson(const EvalTaskOptions& options, const EvalTask& task, const Front& front) {
+  ResultJson asked = TaskSettingsJson(options);
+  asked["task"] = task.kind;
+  asked["prompts"] = PromptsJson(front.prompts);
+  asked["requests"] = Hex(HashOf(front.requests));
+  return asked;
+}
+
+// Every case's answers, and the first that ended in an error.
+void TakeAnswers(const AnswerWork& work, Front* front) {
   for (CaseAnswers& one : front->cases) one.answers.resize(front->prompts.size());
-  front->requests.clear();  // the leader has them
-  ProgressBar bar(
-      ForStandardError({.label = "answering", .total = num_cases * front->prompts.size(), .step_name = "answers"}));
-  uint64_t answered = 0;
-  WINNOW_RETURN_IF_ERROR(
-      leader.Run({.on_step = [&](const StepPlan&) { bar.Update(answered); },
-                  .on_token = nullptr,
-                  .on_completion =
-                      [&](const Completion& completion) {
-                        const size_t prompt = size_t(completion.request_id) / num_cases;
-                        CaseAnswers& one = front->cases[size_t(completion.request_id) % num_cases];
-                        one.answers[prompt] = {.text = AnswerText(*front->tokenizer, completion.token_ids),
-                                               .token_ids = completion.token_ids,
-                                               .finish_reason = completion.finish_reason,
-                                               .kv = completion.kv};
-                        if (front->failed.ok() && !completion.error.ok()) {
-                          front->failed =
-                              Status(completion.error.code(), front->prompts[prompt].where + ", policy " +
-                                                                  one.asked.policy + ": " + completion.error.message());
-                        }
-                        bar.Update(++answered);
-                      }}));
-  bar.Finish();
-  return OkStatus();
+  for (size_t i = 0; i < work.answers.size(); ++i) {
+    const size_t prompt = i / front->cases.size();
+    CaseAnswers& one = front->cases[i % front->cases.size()];
+    const GivenAnswer& given = work.answers[i];
+    one.answers[prompt] = {.text = AnswerText(*front->tokenizer, given.token_ids),
+                           .token_ids = given.token_ids,
+                           .finish_reason = given.finish_reason,
+                           .kv = given.kv};
+    if (front->failed.ok() && !given.error.ok()) {
+      front->failed = Status(given.error.code(), front->prompts[prompt].where + ", policy " + one.asked.policy + ": " +
+                                                     given.error.message());
+    }
+  }
 }
 
 Status Report(const EvalTaskOptions& options, const EvalTask& task, const Checkpoint& model,
-              const RunEnvironment& environment, const Front& front, double seconds) {
+              const RunEnvironment& environment, const Front& front, const AnswerWork& work, double seconds) {
   if (options.answers_path) {
     WINNOW_RETURN_IF_ERROR(WriteAnswers(*options.answers_path, front.prompts, front.cases));
   }
@@ -141,33 +150,35 @@ Status Report(const EvalTaskOptions& options, const EvalTask& task, const Checkp
     return InvalidArgument("every row was refused; the first reason: " +
                            outcome.refused[0]["reason"].get<std::string>());
   }
-  int64_t generated = 0;
-  for (const CaseAnswers& one : front.cases) {
-    for (const EvalAnswer& answer : one.answers) generated += int64_t(answer.token_ids.size());
+  const double tokens_per_second = seconds > 0 ? double(work.generated_tokens) / seconds : 0;
+  if (options.json || options.out_path) {
+    ResultJson settings = TaskSettingsJson(options);
+    settings.update(outcome.settings);
+    settings["prompts"] = PromptsJson(front.prompts);
+    const ResultJson result = MakeResult({.kind = task.kind,
+                                          .command = options.command_line,
+                                          .settings = std::move(settings),
+                                          .rows = std::move(outcome.rows),
+                                          .refused = std::move(outcome.refused),
+                                          .timing = {{"seconds", seconds},
+                                                     {"generated_tokens", work.generated_tokens},
+                                                     {"generated_tokens_per_second", tokens_per_second},
+                                                     {"answers", work.answers.size()},
+                                                     {"resumed_answers", work.resumed}}},
+                                         model, environment);
+    if (options.out_path) WINNOW_RETURN_IF_ERROR(WriteResultFile(*options.out_path, result));
+    if (options.json) {
+      PrintOut(result.dump(-1, ' ', false, ResultJson::error_handler_t::replace) + "\n");
+      return CheckOutput();
+    }
   }
-  if (!options.json) {
-    PrintOut(outcome.table);
-    PrintOut(
-        fmt::format("{}, {}, {}, {} rank(s) x {} thread(s), {}, KV cache {}: {} prompts, {:.0f} s, {:.1f} generated "
-                    "tokens/s\n",
-                    Printable(model.config().name), environment.backend, environment.kernels,
-                    environment.tensor_parallel, environment.threads_per_rank, options.numerics, options.kv_cache_dtype,
-                    front.prompts.size(), seconds, double(generated) / seconds));
-    return CheckOutput();
-  }
-  ResultJson settings = TaskSettingsJson(options);
-  settings.update(outcome.settings);
-  settings["prompts"] = PromptsJson(front.prompts);
-  const ResultJson result = MakeResult({.kind = task.kind,
-                                        .command = options.command_line,
-                                        .settings = std::move(settings),
-                                        .rows = std::move(outcome.rows),
-                                        .refused = std::move(outcome.refused),
-                                        .timing = {{"seconds", seconds},
-                                                   {"generated_tokens", generated},
-                                                   {"generated_tokens_per_second", double(generated) / seconds}}},
-                                       model, environment);
-  PrintOut(result.dump(-1, ' ', false, ResultJson::error_handler_t::replace) + "\n");
+  PrintOut(outcome.table);
+  PrintOut(
+      fmt::format("{}, {}, {}, {} rank(s) x {} thread(s), {}, KV cache {}: {} prompts, {:.0f} s, {:.1f} generated "
+                  "tokens/s\n",
+                  Printable(model.config().name), environment.backend, environment.kernels,
+                  environment.tensor_parallel * environment.data_parallel, environment.threads_per_rank,
+                  options.numerics, options.kv_cache_dtype, front.prompts.size(), seconds, tokens_per_second));
   return CheckOutput();
 }
 
@@ -181,11 +192,14 @@ Status RunEvalTask(const Status& arguments, const EvalTaskOptions& options, cons
   // Of the requests rank 0's arguments alone count, of the engine each rank's own.
   WINNOW_RETURN_IF_ERROR(agree(CheckSameArguments(
       communicator,
-      fmt::format("--policies {} --numerics {} --kv-cache-dtype {} --check-ranks {}", fmt::join(options.policies, ","),
-                  options.numerics, options.kv_cache_dtype, options.check_ranks))));
-  WINNOW_ASSIGN_OR_RETURN(const auto opened, OpenModel(options.model_path, communicator));
+      fmt::format("--policies {} --numerics {} --kv-cache-dtype {} --check-ranks {} --max-num-seqs {} "
+                  "--max-num-batched-tokens {} --dp {}",
+                  fmt::join(options.policies, ","), options.numerics, options.kv_cache_dtype, options.check_ranks,
+                  options.max_num_seqs, options.max_num_batched_tokens, options.data_parallel_size))));
+  const int tensor_parallel = options.tensor_parallel(communicator.size());
+  WINNOW_ASSIGN_OR_RETURN(const auto opened, OpenModel(options, communicator, tensor_parallel));
   const Checkpoint& model = *opened;
-  const auto plan = MakeShardPlan(ShardDimsOf(model.config()), communicator.size());
+  const auto plan = MakeShardPlan(ShardDimsOf(model.config()), tensor_parallel);
   WINNOW_CHECK(plan.ok());  // OpenModel has made one
 
   Front front;
@@ -199,17 +213,36 @@ Status RunEvalTask(const Status& arguments, const EvalTaskOptions& options, cons
   std::string warning;
   const int threads = ResolveThreads(options.threads, &warning);
   if (is_front && !warning.empty()) Note(warning);
-  WINNOW_ASSIGN_OR_RETURN(const auto engine,
-                          LoadEngine(model, ToEngineOptions(options, threads, pool_slots[0], observes), communicator));
-  const RunEnvironment environment = GatherEnvironment(communicator, engine->backend(), communicator.size(), threads);
+  std::optional<EvalJournal> journal;
+  const ResultJson identity =
+      is_front ? JournalIdentity(AskedJson(options, task, front), options, {model, tensor_parallel, threads})
+               : ResultJson();
+  WINNOW_RETURN_IF_ERROR(OpenJournal(options, identity, communicator, &journal));
+  std::unique_ptr<Communicator> part;
+  if (options.data_parallel_size > 1) part = communicator.Split(communicator.rank() / tensor_parallel);
+  Communicator& group = part ? *part : communicator;
+  WINNOW_ASSIGN_OR_RETURN(
+      const auto engine,
+      LoadEngine(model, ToEngineOptions(options, threads, pool_slots[0], observes), group, communicator));
+  const RunEnvironment environment = GatherEnvironment(communicator, engine->backend(), tensor_parallel, threads);
 
   const auto begin = std::chrono::steady_clock::now();
-  const Status status =
-      is_front ? AnswerAll(options, *engine, communicator, &front) : RunWorker(engine->runner(), communicator);
-  if (!status.ok()) communicator.Abort(status);  // others may be inside a collective: nobody can go on
+  WINNOW_ASSIGN_OR_RETURN(
+      const AnswerWork work,
+      AnswerRequests({.world = communicator,
+                      .group = group,
+                      .num_groups = options.data_parallel_size,
+                      .engine = *engine,
+                      .limits = {options.max_num_seqs, options.max_num_batched_tokens, pool_slots[0]},
+                      .journal = journal ? &*journal : nullptr},
+                     front.requests, is_front ? UnitNames(front) : std::vector<std::string>()));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (is_front) TakeAnswers(work, &front);
   Status reported = front.failed;
-  if (is_front && reported.ok()) reported = Report(options, task, model, environment, front, seconds);
+  if (is_front && reported.ok()) {
+    reported = Report(options, task, model, environment, front, work, seconds);
+    if (journal && reported.ok()) journal->Remove();
+  }
   return agree(reported);
 }
 

@@ -6,6 +6,7 @@ A test file is called as: FILE_test.py WINNOW MAKE_TINY_MODEL MPIRUN [mpirun fla
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,20 @@ class CliCase(unittest.TestCase):
         """np None: without mpirun."""
         launcher = [] if np is None else [*_command["mpirun"], "-np", str(np)]
         return [*launcher, program or _command["winnow"], *map(str, arguments)]
+
+    def kill_when_journal_has(self, units, out, *command):
+        """A run that gets SIGKILL as soon as the journal beside `out` has so many units."""
+        process = self.start(*command, "--out", out)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            if os.path.exists(out + ".journal"):
+                with open(out + ".journal", "rb") as file:
+                    if file.read().count(b"\n") > units:
+                        break
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGKILL, "it was faster than its killer")
 
     def start(self, *arguments, environment=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **options):
         # Whatever this test itself runs under must not look like a launcher to winnow.

@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import time
 import unittest
 
 from cli_case import main
@@ -39,19 +37,9 @@ class Resumed(EvalCase):
         return self.path(name)
 
     def kill_after_units(self, out, units):
-        """A run that gets SIGKILL as soon as its journal has so many units; how many it had then."""
-        process = self.start("eval", "loss", "--model", self.model, "--text", self.texts, "--policies", self.POLICIES,
-                             *self.BUDGETS, "--kv-interval", 8, "--kv-recent-tokens", 8, "--threads", 1, "--out", out)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            if os.path.exists(out + ".journal"):
-                with open(out + ".journal", "rb") as file:
-                    if file.read().count(b"\n") > units:
-                        break
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        self.assertEqual(process.returncode, -signal.SIGKILL, "it was faster than its killer")
+        self.kill_when_journal_has(units, out, "eval", "loss", "--model", self.model, "--text", self.texts, "--policies",
+                                   self.POLICIES, *self.BUDGETS, "--kv-interval", 8, "--kv-recent-tokens", 8,
+                                   "--threads", 1)
 
     def rows_of(self, path):
         with open(path, encoding="utf-8") as file:

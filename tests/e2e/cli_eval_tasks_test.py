@@ -1,6 +1,7 @@
 """winnow eval ruler, needle and qa as a user runs them: the same rows from any number of processes, what is refused."""
 
 import json
+import os
 import unittest
 
 from cli_case import CliCase, main
@@ -115,16 +116,43 @@ class Needle(EvalTasksCase):
 
 
 class Qa(EvalTasksCase):
+    def ask(self):
+        """Problems behind three worked ones: alone they are too short to evict anything."""
+        data, shots = (self.write(name, lines(GSM8K)) for name in ("gsm8k.jsonl", "shots.jsonl"))
+        return "qa", "--data", data, "--shots", 3, "--shots-data", shots
+
     def test_rows_count_every_answer_once(self):
-        data = self.write("gsm8k.jsonl", lines(GSM8K))
-        shots = self.write("shots.jsonl", lines(GSM8K))
-        ask = ("qa", "--data", data, "--samples", 2, "--temperature", 1, "--seed", 3, "--shots", 3, "--shots-data", shots)
+        ask = (*self.ask(), "--samples", 2, "--temperature", 1, "--seed", 3)
         one, two = (self.eval_json(*ask, np=np) for np in (1, 2))
         self.assertEqual(one["rows"], two["rows"])
         self.check_rows(one["rows"], "task", "metric", "problems", "score", "sampling_error", "tokens_per_answer")
         for row in one["rows"]:
             self.assertEqual((row["task"], row["problems"], row["samples_per_problem"]), ("gsm8k", 4, 2))
             self.assertEqual(sum(row[name] for name in ("right", "wrong", "looping", "truncated", "none")), 8)
+
+    def test_groups_of_ranks_give_the_rows_of_one(self):
+        ask = (*self.ask(), "--samples", 2, "--temperature", 1)
+        one, groups = self.eval_json(*ask), self.eval_json(*ask, "--dp", 2, "--max-num-seqs", 1, np=2)
+        self.assertEqual(one["rows"], groups["rows"])
+        self.assertEqual((groups["environment"]["tensor_parallel"], groups["environment"]["data_parallel"]), (1, 2))
+        self.refuse(["--dp 2", "found 3"], *ask, "--dp", 2, np=3)
+
+    def test_a_killed_run_goes_on_and_ends_with_the_same_rows(self):
+        ask = (*self.ask(), "--max-num-seqs", 1)
+        out = self.path("killed.json")
+        self.refuse(["--resume: expected --out"], *ask, "--resume")
+        self.kill_when_journal_has(4, out, "eval", *ask, "--model", self.model, "--policies", "snapkv-prefill",
+                                   "--kv-ratio", 0.3, *SHARED)
+        self.refuse(["give --resume"], *ask, "--out", out, policies="snapkv-prefill")
+        self.refuse(["settings/seed: the journal has 0, this run 5"], *ask, "--out", out, "--resume", "--seed", 5,
+                    policies="snapkv-prefill")
+        run = self.eval(*ask, "--out", out, "--resume", "--dp", 2, policies="snapkv-prefill", np=2)
+        self.assertEqual(run.code, 0, run.errors)
+        self.assertFalse(os.path.exists(out + ".journal"))
+        with open(out, encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertEqual(result["rows"], self.eval_json(*ask, policies="snapkv-prefill")["rows"])
+        self.assertGreaterEqual(result["timing"]["resumed_answers"], 4)
 
     def test_a_long_document_loses_its_middle(self):
         document = {"dataset": "qasper", "input": "why?", "context": "first " + "word " * 1000 + "last", "answers": ["x"]}
