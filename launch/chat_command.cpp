@@ -32,8 +32,13 @@ struct Front {
   Status first_refusal;
 };
 
-Status PrepareFront(const ChatOptions& options, const Checkpoint& model, const ShardPlan& plan, Front* front) {
+Status PrepareFront(const ChatOptions& asked, const Checkpoint& model, const ShardPlan& plan, Front* front) {
   const ModelConfig& config = model.config();
+  ChatOptions options = asked;
+  for (const std::string& note :
+       TakeSamplingDefaults(model.generation_defaults(), options.sampling_given, &options.sampling)) {
+    Note(note);
+  }
   const uint64_t seed = options.seed ? *options.seed : DrawSeed();
   WINNOW_ASSIGN_OR_RETURN(Conversation conversation, Conversation::Make(options, model, seed));
   front->conversation = std::make_unique<Conversation>(std::move(conversation));
@@ -121,7 +126,7 @@ Status RunChat(const Status& arguments, const ChatOptions& options, Communicator
   const bool is_front = communicator.rank() == 0;
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckChatOptions(options, communicator.size()) : arguments));
-  WINNOW_ASSIGN_OR_RETURN(const auto opened, OpenModel(options.model_path, communicator));
+  WINNOW_ASSIGN_OR_RETURN(const auto opened, OpenModel(options, communicator));
   const Checkpoint& model = *opened;
   const auto plan = MakeShardPlan(ShardDimsOf(model.config()), communicator.size());
   WINNOW_CHECK(plan.ok());  // OpenModel has made one

@@ -13,11 +13,7 @@ void AddChatFlags(CLI::App& command, ChatOptions* o) {
   command.add_option("--system", o->system, "a system message in front of the conversation");
   command.add_option("--chat-template", o->template_path, "a file with a Jinja template; default: the model file's");
   command.add_option("--max-tokens", o->max_tokens, "tokens of an answer at most")->capture_default_str();
-  command.add_option("--temperature", o->sampling.temperature, "0: greedy")->capture_default_str();
-  command.add_option("--top-k", o->sampling.top_k, "0: no limit")->capture_default_str();
-  command.add_option("--top-p", o->sampling.top_p, "probability mass to sample from")->capture_default_str();
-  command.add_option("--min-p", o->sampling.min_p, "share of the highest probability a token needs")
-      ->capture_default_str();
+  AddSamplingFlags(command, &o->sampling);
   command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and said");
   command.add_option("--kv-eviction", o->eviction.policy, "policy (see winnow generate --help)")->capture_default_str();
   auto* budget =
@@ -37,6 +33,7 @@ void AddChatFlags(CLI::App& command, ChatOptions* o) {
                   "token rows of one step, at most " + std::to_string(kMaxBatchedTokens))
       ->capture_default_str();
   RefuseOddIntegers(command);
+  command.callback([o, &command] { o->sampling_given = FindGivenSampling(command); });
 }
 
 Status CheckChatOptions(const ChatOptions& o, int num_ranks) {

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "engine/request.h"
 #include "launch/engine_flags.h"
+#include "launch/sampling_defaults.h"
 
 namespace CLI {
 class App;
@@ -22,7 +23,8 @@ struct ChatOptions : EngineFlags {
   std::optional<std::string> system;         // text of a system message
   std::optional<std::string> template_path;  // none: the model file's
   int64_t max_tokens = 512;                  // of one answer
-  SamplingParams sampling;                   // but for the seed:
+  SamplingParams sampling;                   // but for the seed; the model's files may say more:
+  SamplingGiven sampling_given;              // which of the numbers stand on the command line
   std::optional<uint64_t> seed;              // none: drawn, and said
   EvictionSettings eviction;                 // as asked; resolved for each turn
   std::optional<int64_t> max_model_len;

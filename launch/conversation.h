@@ -35,7 +35,7 @@ class Conversation {
                uint64_t seed);
   Result<Request> MakeRequest(std::vector<int32_t> prompt) const;
 
-  const ChatOptions& options_;
+  ChatOptions options_;
   KvShape shape_;
   int64_t context_;
   uint64_t seed_;

@@ -50,7 +50,11 @@ std::string CheckUnsignedText(const std::string& text) {
 }  // namespace
 
 void AddEngineFlags(CLI::App& command, EngineFlags* o) {
-  command.add_option("-m,--model,model", o->model_path, "model file (GGUF)")->required();
+  command.add_option("-m,--model,model", o->model_path, "model: GGUF file, or Hugging Face directory")->required();
+  command
+      .add_option("--load-format", o->load_format,
+                  "auto: what is there; dummy: made-up weights for a config.json, to measure without the model's files")
+      ->capture_default_str();
   command.add_option("--kv-cache-dtype", o->kv_cache_dtype, "bf16 or f32")->capture_default_str();
   command.add_option("-t,--threads", o->threads, "threads per rank; default: the rank's share of its host's cores");
   command.add_option("--tp,--tensor-parallel-size,--tp-size", o->tensor_parallel_size,
@@ -79,6 +83,9 @@ void RefuseOddIntegers(CLI::App& command) {
 Status CheckEngineFlags(const EngineFlags& o, int num_ranks) {
   if (o.threads && *o.threads < 1) {
     return InvalidArgument("--threads: expected 1 or more, found " + std::to_string(*o.threads));
+  }
+  if (o.load_format != "auto" && o.load_format != "dummy") {
+    return InvalidArgument("--load-format: expected auto or dummy, found '" + o.load_format + "'");
   }
   if (o.numerics != "exact" && o.numerics != "fast") {
     return InvalidArgument("--numerics: expected exact or fast, found '" + o.numerics + "'");

@@ -18,6 +18,7 @@ namespace winnow {
 
 struct EngineFlags {
   std::string model_path;
+  std::string load_format = "auto";
   std::string numerics = "exact";
   std::string kv_cache_dtype = "bf16";
   std::string backend = "cpu";

@@ -64,8 +64,13 @@ KvLayout LayoutOf(const GenerateOptions& options, const ModelConfig& config) {
   return {config.head_dim, options.kv_dtype()};
 }
 
-Status PrepareFront(const GenerateOptions& options, const Checkpoint& model, const ShardPlan& plan, Front* front) {
+Status PrepareFront(const GenerateOptions& asked, const Checkpoint& model, const ShardPlan& plan, Front* front) {
   const ModelConfig& config = model.config();
+  GenerateOptions options = asked;
+  for (const std::string& note :
+       TakeSamplingDefaults(model.generation_defaults(), options.sampling_given, &options.sampling)) {
+    Note(note);
+  }
   WINNOW_ASSIGN_OR_RETURN(Tokenizer tokenizer, model.LoadTokenizer());
   if (options.load_kv) {
     WINNOW_ASSIGN_OR_RETURN(front->prepared, PrepareResumedRequest(options, front->file_model, tokenizer));
@@ -162,7 +167,7 @@ Status RunGenerate(const Status& arguments, const GenerateOptions& options, Comm
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(communicator, mine); };
   WINNOW_RETURN_IF_ERROR(agree(arguments.ok() ? CheckGenerateOptions(options, communicator.size()) : arguments));
 
-  WINNOW_ASSIGN_OR_RETURN(const auto model, OpenModel(options.model_path, communicator));
+  WINNOW_ASSIGN_OR_RETURN(const auto model, OpenModel(options, communicator));
   const ModelConfig& config = model->config();
   const auto plan = MakeShardPlan(ShardDimsOf(config), communicator.size());
   WINNOW_CHECK(plan.ok());  // OpenModel has made one

@@ -30,11 +30,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
       "kv_protect_prompt");
   prompt->require_option(0, 1);  // CheckGenerateOptions says when none will do
   command.add_option("--max-tokens", o->max_tokens, "tokens to generate at most")->capture_default_str();
-  command.add_option("--temperature", o->sampling.temperature, "0: greedy")->capture_default_str();
-  command.add_option("--top-k", o->sampling.top_k, "0: no limit")->capture_default_str();
-  command.add_option("--top-p", o->sampling.top_p, "probability mass to sample from")->capture_default_str();
-  command.add_option("--min-p", o->sampling.min_p, "share of the highest probability a token needs")
-      ->capture_default_str();
+  AddSamplingFlags(command, &o->sampling);
   command.add_option("--seed", o->seed, "of sampling and of random eviction; none: drawn and reported");
   command.add_flag("--ignore-eos", o->ignore_eos, "go on after an end-of-text token");
   command.add_option("--kv-eviction", o->eviction.policy, "policy: " + Joined(PolicyNames()))->capture_default_str();
@@ -67,6 +63,7 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   command.add_flag("--json", o->json, "one JSON object a request on standard output, nothing else");
   RefuseOddIntegers(command);
   command.callback([o, &command] {
+    o->sampling_given = FindGivenSampling(command);
     o->kv_eviction_given = command.get_option("--kv-eviction")->count() > 0;
     o->kv_cache_dtype_given = command.get_option("--kv-cache-dtype")->count() > 0;
     for (const char* name : {"--kv-budget", "--kv-ratio", "--kv-budget-bytes", "--kv-interval", "--kv-scope",

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/request.h"
 #include "launch/engine_flags.h"
+#include "launch/sampling_defaults.h"
 
 namespace CLI {
 class App;
@@ -22,7 +23,8 @@ inline constexpr int64_t kMaxBatchedTokens = 65536;
 struct GenerateOptions : EngineFlags {
   std::optional<std::string> prompt, prompt_file, prompts_file;  // one, or with load_kv at most one of the first two
   int64_t max_tokens = 128;
-  SamplingParams sampling;       // but for the seed:
+  SamplingParams sampling;       // but for the seed; the model's files may say more:
+  SamplingGiven sampling_given;  // which of the numbers stand on the command line
   std::optional<uint64_t> seed;  // none: drawn, and reported
   EvictionSettings eviction;     // as asked; ResolveEviction comes later
   // The flags of eviction that were given, as they are written: "--kv-interval". One that does nothing is worth a note.

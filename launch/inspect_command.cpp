@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <vector>
 
 #include "base/printable_text.h"
 #include "dist/shard.h"
 #include "launch/number_text.h"
-#include "model/model_config.h"
-#include "model/tokenizer.h"
+#include "model/checkpoint.h"
+#include "model/gguf.h"
+#include "model/sharded_safetensors.h"
+#include "model/strict_json.h"
 #include "model/weights.h"
 
 namespace winnow {
@@ -39,22 +43,56 @@ std::vector<int> ValidRankCounts(const ModelConfig& config) {
   return counts;
 }
 
+// Tensors by name, and how much there is of each type. Shapes are GGUF's: columns first.
+class TensorList {
+ public:
+  void Add(const std::string& name, std::string_view dtype, const std::vector<int64_t>& shape, int64_t num_bytes) {
+    auto& [count, bytes] = types_[std::string(dtype)];
+    ++count;
+    bytes += num_bytes;
+    list_.push_back({{"name", name}, {"dtype", dtype}, {"shape", shape}, {"bytes", num_bytes}});
+  }
+  void AddTo(Json* json) const {
+    if (list_.empty()) return;
+    (*json)["tensors"] = list_;
+    for (const auto& [name, sums] : types_) {
+      (*json)["tensor_types"][name] = {{"tensors", sums.first}, {"bytes", sums.second}};
+    }
+  }
+
+ private:
+  Json list_ = Json::array();
+  std::map<std::string, std::pair<int64_t, int64_t>> types_;  // tensors, bytes
+};
+
 Json Describe(const GgufFile& file) {
   Json json = {{"path", file.path()},
                {"format", fmt::format("GGUF v{}", file.version())},
                {"file_bytes", file.num_file_bytes()}};
   for (const auto& [key, value] : file.metadata()) json["metadata"][key] = ValueJson(file, key, value);
-  std::map<std::string, std::pair<int64_t, int64_t>> types;  // tensors, bytes
+  TensorList tensors;
   for (const GgufTensor& tensor : file.gguf_tensors()) {
-    auto& [count, bytes] = types[std::string(Name(tensor.dtype))];
-    ++count;
-    bytes += tensor.num_bytes;
-    json["tensors"].push_back(
-        {{"name", tensor.name}, {"dtype", Name(tensor.dtype)}, {"shape", tensor.shape}, {"bytes", tensor.num_bytes}});
+    tensors.Add(tensor.name, Name(tensor.dtype), tensor.shape, tensor.num_bytes);
   }
-  for (const auto& [name, sums] : types) {
-    json["tensor_types"][name] = {{"tensors", sums.first}, {"bytes", sums.second}};
+  tensors.AddTo(&json);
+  return json;
+}
+
+// Everything that can be read of a directory, winnow's opinion aside.
+Json DescribeDirectory(const std::string& directory) {
+  Json json = {{"path", directory}, {"format", "Hugging Face directory"}, {"file_bytes", 0}};
+  if (const auto config = ReadStrictJson(directory + "/config.json"); config.ok() && config->is_object()) {
+    for (const auto& [key, value] : config->items()) json["metadata"][key] = value;
   }
+  const auto files = ShardedSafetensors::Open(directory);
+  if (!files.ok()) return json;
+  json["file_bytes"] = files->num_file_bytes();
+  TensorList tensors;
+  for (const auto& [name, entry] : files->tensors()) {
+    const SafetensorsTensor& tensor = *entry.tensor;
+    tensors.Add(name, Name(tensor.type), {tensor.shape.rbegin(), tensor.shape.rend()}, int64_t(tensor.bytes.size()));
+  }
+  tensors.AddTo(&json);
   return json;
 }
 
@@ -106,12 +144,17 @@ void PrintText(const Json& json) {
 }  // namespace
 
 Status InspectFile(const std::string& path, bool json_output) {
-  WINNOW_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
-  Json json = Describe(file);
-  const auto config = ReadModelConfig(file);
-  if (config.ok()) AddConfig(*config, &json);
-  const auto tokenizer = Tokenizer::FromGguf(file);
-  const Status status = !config.ok() ? config.status() : tokenizer.status();
+  std::error_code error;  // what cannot be asked for is reported by whoever opens it
+  Json json;
+  if (std::filesystem::is_directory(path, error)) {
+    json = DescribeDirectory(path);
+  } else {
+    WINNOW_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
+    json = Describe(file);
+  }
+  const auto model = Checkpoint::Open(path);
+  if (model.ok()) AddConfig((*model)->config(), &json);
+  const Status status = model.ok() ? (*model)->LoadTokenizer().status() : model.status();
   json["runs_on_winnow"] = status.ok();
   if (json_output) {
     // Foreign bytes in metadata must not break the output: they are replaced.

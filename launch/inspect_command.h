@@ -1,4 +1,4 @@
-// `winnow inspect FILE`: what a model file holds and whether winnow can run it. No MPI.
+// `winnow inspect FILE|DIRECTORY`: what a model holds and whether winnow can run it. No MPI.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace winnow {
 
-// Prints metadata, tensors and the resolved configuration. BadFile if the file is no model that winnow can run; what
+// Prints metadata, tensors and the resolved configuration. BadFile if it is no model that winnow can run; what
 // could be read has then been printed.
 Status InspectFile(const std::string& path, bool json);
 

@@ -23,6 +23,7 @@
 #include "launch/eval_ruler_command.h"
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
+#include "launch/tokenize_command.h"
 #include "launch/version_command.h"
 
 namespace winnow {
@@ -115,7 +116,7 @@ int Main(int argc, char** argv) {
   eval->require_subcommand(1);
   auto* eval_loss = eval->add_subcommand("loss", "teacher-forced loss of texts under policies, beside the full cache");
   AddEvalLossFlags(*eval_loss, &eval_loss_options);
-  AddEvalLossRunFlags(*eval_loss, &eval_loss_options);
+  AddEvalRunFlags(*eval_loss, &eval_loss_options);
   EvalLossOptions eval_patterns_options;
   auto* eval_patterns = eval->add_subcommand("patterns", "which KV pairs a text attends to again, and who holds them");
   AddEvalLossFlags(*eval_patterns, &eval_patterns_options);
@@ -142,9 +143,12 @@ int Main(int argc, char** argv) {
 
   std::string inspect_path;
   bool inspect_json = false, version_json = false;
-  auto* inspect = app.add_subcommand("inspect", "show what a model file holds");
-  inspect->add_option("file", inspect_path, "model file (GGUF)")->required();
+  auto* inspect = app.add_subcommand("inspect", "show what a model holds");
+  inspect->add_option("file", inspect_path, "model: GGUF file, or Hugging Face directory")->required();
   inspect->add_flag("--json", inspect_json, "as one JSON object");
+  TokenizeOptions tokenize_options;
+  auto* tokenize = app.add_subcommand("tokenize", "show the tokens of a text: id, bytes, where each comes from");
+  AddTokenizeFlags(*tokenize, &tokenize_options);
   auto* version = app.add_subcommand("version", "show version, compiler, MPI, instruction set");
   version->add_flag("--json", version_json, "as one JSON object");
 
@@ -196,6 +200,7 @@ int Main(int argc, char** argv) {
   if (!IsFirstRank()) return 0;
   if (status.ok() && eval_report->parsed()) status = RunEvalReport(eval_report_options);
   if (status.ok() && version->parsed()) PrintVersion(version_json);
+  if (status.ok() && tokenize->parsed()) status = RunTokenize(tokenize_options);
   if (status.ok() && inspect->parsed()) status = InspectFile(inspect_path, inspect_json);
   if (status.ok()) status = CheckWritten();
   PrintError(status);

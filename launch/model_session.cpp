@@ -32,13 +32,15 @@ Status AgreeOnVerdict(Communicator& communicator, const Status& mine) {
   return agreed.code() == StatusCode::kInvalidArgument && mine.code() == agreed.code() ? mine : agreed;
 }
 
-Result<std::unique_ptr<const Checkpoint>> OpenModel(const std::string& path, Communicator& communicator) {
-  return OpenModel(path, communicator, communicator.size());
+Result<std::unique_ptr<const Checkpoint>> OpenModel(const EngineFlags& flags, Communicator& communicator) {
+  return OpenModel(flags, communicator, communicator.size());
 }
 
-Result<std::unique_ptr<const Checkpoint>> OpenModel(const std::string& path, Communicator& world, int tensor_parallel) {
+Result<std::unique_ptr<const Checkpoint>> OpenModel(const EngineFlags& flags, Communicator& world,
+                                                    int tensor_parallel) {
   const auto agree = [&](const Status& mine) { return AgreeOnVerdict(world, mine); };
-  auto model = Checkpoint::Open(path);
+  auto model =
+      flags.load_format == "dummy" ? Checkpoint::OpenDummy(flags.model_path) : Checkpoint::Open(flags.model_path);
   WINNOW_RETURN_IF_ERROR(agree(model.status()));
   WINNOW_RETURN_IF_ERROR(agree(CheckSameModel(world, **model)));
   WINNOW_RETURN_IF_ERROR(agree(MakeShardPlan(ShardDimsOf((*model)->config()), tensor_parallel).status()));

@@ -8,6 +8,7 @@
 
 #include "dist/communicator.h"
 #include "engine/rank_engine.h"
+#include "launch/engine_flags.h"
 #include "model/checkpoint.h"
 
 namespace winnow {
@@ -19,10 +20,10 @@ bool SameAsFirstRank(Communicator& communicator, uint64_t mine, uint64_t* first)
 // wrong everywhere, so that its message goes without.
 Status AgreeOnVerdict(Communicator& communicator, const Status& mine);
 
-// The model's files and shape, checked on all ranks: readable, known, the same model everywhere, shardable over the
-// ranks, or over groups of tensor_parallel of them.
-Result<std::unique_ptr<const Checkpoint>> OpenModel(const std::string& path, Communicator& communicator);
-Result<std::unique_ptr<const Checkpoint>> OpenModel(const std::string& path, Communicator& world, int tensor_parallel);
+// The model that the flags name, checked on all ranks: readable, known, the same model everywhere, shardable over the
+// ranks, or over groups of tensor_parallel of them. Before any weight is read.
+Result<std::unique_ptr<const Checkpoint>> OpenModel(const EngineFlags& flags, Communicator& communicator);
+Result<std::unique_ptr<const Checkpoint>> OpenModel(const EngineFlags& flags, Communicator& world, int tensor_parallel);
 
 // This rank's shard, with a progress bar on rank 0. group: the ranks that share a model, all of them or a part of the
 // world, whose verdict counts.

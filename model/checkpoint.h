@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "model/chat_template/chat_template.h"
+#include "model/generation_defaults.h"
 #include "model/model_config.h"
 #include "model/tensor_source.h"
 #include "model/tokenizer.h"
@@ -18,17 +19,22 @@ class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
   // BadFile, with what was expected and found, for what winnow cannot run: all but the tokenizer and the chat template
-  // is checked here.
+  // is checked here. `path`: a GGUF file, any part of a split one, or a directory as Hugging Face has it.
   static Result<std::unique_ptr<const Checkpoint>> Open(const std::string& path);
+  // The model of a config.json, or of a directory with one, with weights that are made up. The same errors.
+  static Result<std::unique_ptr<const Checkpoint>> OpenDummy(const std::string& path);
 
   virtual const std::string& path() const = 0;
   virtual const ModelConfig& config() const = 0;
   virtual const TensorSource& weights() const = 0;
+  // Nothing, if the model's files say nothing.
+  virtual const GenerationDefaults& generation_defaults() const;
   // Of whatever decides how ranks work together, so that ranks can tell that they opened the same model. Weight bytes
   // are left out: there may be gigabytes of them.
   virtual uint64_t Fingerprint() const = 0;
 
-  // BadFile as Tokenizer's readers, or when it has more tokens than the model has vocabulary rows.
+  // With the ends of text that generation_defaults() adds. BadFile as Tokenizer's readers, when it has more tokens than
+  // the model has vocabulary rows, or for an end of text outside of it.
   Result<Tokenizer> LoadTokenizer() const;
   // The tokens that templates name.
   virtual Result<TemplateTokens> LoadTemplateTokens() const = 0;

@@ -55,6 +55,15 @@ Result<FileBytes> FileBytes::Map(const std::string& path) {
   return FileBytes(static_cast<const uint8_t*>(data), size, size);
 }
 
+void FileBytes::DropPages(std::span<const uint8_t> part) const {
+  if (data_.get_deleter().mapped_bytes == 0) return;
+  static const auto page_bytes = uintptr_t(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + page_bytes - 1) / page_bytes * page_bytes;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page_bytes * page_bytes;
+  // A refusal costs memory, not correctness.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 FileBytes FileBytes::FromVector(const std::vector<uint8_t>& bytes) {
   auto* data = static_cast<uint8_t*>(::operator new(bytes.size(), kAlignment));
   if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());

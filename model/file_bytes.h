@@ -22,6 +22,10 @@ class FileBytes {
 
   std::span<const uint8_t> bytes() const { return {data_.get(), size_}; }
 
+  // These bytes of the file are not needed for now: whole pages of them leave this process (not the page cache, from
+  // which they come back when they are read again). Nothing happens to bytes that are not mapped.
+  void DropPages(std::span<const uint8_t> part) const;
+
  private:
   struct Release {
     size_t mapped_bytes = 0;  // 0: memory of operator new

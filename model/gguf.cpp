@@ -218,6 +218,12 @@ Result<TensorRows> GgufFile::Rows(const TensorInfo& tensor, std::vector<int64_t>
   return TensorRows{std::as_bytes(std::span(mine->data, size_t(mine->num_bytes))), std::move(rows), {}};
 }
 
+void GgufFile::Release(const TensorInfo& tensor) const {
+  const GgufTensor* mine = FindTensor(tensor.name);
+  WINNOW_CHECK(mine == &tensor);
+  file_.DropPages({mine->data, size_t(mine->num_bytes)});
+}
+
 Result<const GgufTensor*> GgufFile::GetTensor(std::string_view name) const {
   WINNOW_RETURN_IF_ERROR(Get(name).status());
   return FindTensor(name);

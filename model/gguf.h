@@ -87,6 +87,7 @@ class GgufFile : public TensorSource {
   const TensorInfo* Find(std::string_view name) const override { return FindTensor(name); }
   std::vector<const TensorInfo*> tensors() const override;
   Result<TensorRows> Rows(const TensorInfo& tensor, std::vector<int64_t> rows) const override;
+  void Release(const TensorInfo& tensor) const override;
 
  private:
   friend class GgufParser;

@@ -108,7 +108,8 @@ Status SafetensorsFile::ReadHeader() {
     const uint64_t begin = entry.data_offsets[0], end = entry.data_offsets[1];
     if (begin > end || end > data.size()) {
       return refuse("expected bytes within the " + std::to_string(data.size()) + " of the data, found " +
-                    std::to_string(begin) + " to " + std::to_string(end));
+                    std::to_string(begin) + " to " + std::to_string(end) + " in a file of " +
+                    std::to_string(all.size()) + " bytes" + (begin < end ? ": was it cut off?" : ""));
     }
     const auto expected = BytesOfShape(entry.shape, uint64_t(ElementBytes(*type)));
     if (!expected) return refuse("the shape has more elements than 64 bits can count");

@@ -56,6 +56,9 @@ class SafetensorsFile {
   static Result<SafetensorsFile> Parse(FileBytes bytes, const std::string& name);
 
   const std::string& path() const { return path_; }
+  uint64_t num_file_bytes() const { return bytes_.bytes().size(); }
+  // The bytes of a tensor are not needed for now: see FileBytes::DropPages.
+  void DropPages(const SafetensorsTensor& tensor) const { bytes_.DropPages(tensor.bytes); }
   // By name.
   const std::map<std::string, SafetensorsTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }

@@ -40,6 +40,8 @@ class TensorSource {
   // Rows of one of this source's tensors (a vector is one row); 0 <= row < rows of the tensor. Valid as long as the
   // source and the result live. OutOfMemory where rows are made and there is no room.
   virtual Result<TensorRows> Rows(const TensorInfo& tensor, std::vector<int64_t> rows) const = 0;
+  // A tensor has been read, and is not needed for now: what a source keeps of it in memory may go.
+  virtual void Release(const TensorInfo&) const {}
   // What the file calls a tensor, for messages.
   virtual std::string NameInFile(std::string_view name) const { return std::string(name); }
   // BadFile(path: message), for those who check what the source holds.

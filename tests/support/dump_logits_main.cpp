@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "model/checkpoint.h"
 #include "tests/support/golden_logits.h"
 #include "tests/support/teacher_forcing.h"
 
@@ -13,10 +14,11 @@ namespace {
 
 Status Dump(const std::string& model, const std::string& ids, const std::string& out, const EngineOptions& options) {
   const auto sequences = ReadGoldenSequences(ids);
-  WINNOW_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(model));
-  WINNOW_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(file));
+  WINNOW_ASSIGN_OR_RETURN(const auto opened, Checkpoint::Open(model));
+  const ModelConfig& config = opened->config();
   const auto communicator = MakeLocalCommunicator();
-  WINNOW_ASSIGN_OR_RETURN(const auto engine, RankEngine::Make(file, config, options, *communicator, nullptr));
+  WINNOW_ASSIGN_OR_RETURN(const auto engine,
+                          RankEngine::Make(opened->weights(), config, options, *communicator, nullptr));
   std::ofstream stream(out, std::ios::binary);
   const uint32_t header[4] = {uint32_t(sequences.size()), uint32_t(sequences[0].size()), uint32_t(config.vocab_size),
                               0};

@@ -1,9 +1,11 @@
 // make_tiny_model FILE [query_heads kv_heads [context]]: writes a small random model (tests/support/tiny_model.h) that
-// the winnow command opens like any other.
+// the winnow command opens like any other. A FILE that ends with / becomes a Hugging Face directory of three shards.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
+#include "tests/support/hf_directory.h"
 #include "tests/support/tiny_model.h"
 
 int main(int argc, char** argv) {
@@ -16,6 +18,11 @@ int main(int argc, char** argv) {
     spec.num_query_heads = std::atoll(argv[2]);
     spec.num_kv_heads = std::atoll(argv[3]);
     if (argc == 5) spec.context = std::atoll(argv[4]);
+  }
+  if (std::string_view(argv[1]).ends_with('/')) {
+    spec.weights = spec.embeddings = winnow::DType::kBF16;
+    winnow::HfDirectory(spec).Write(argv[1], 3);
+    return 0;
   }
   const std::vector<uint8_t> bytes = winnow::TinyModelBytes(spec);
   std::ofstream file(argv[1], std::ios::binary);

@@ -1,0 +1,71 @@
+#include "model/hf_checkpoint.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "model/file_hasher.h"
+#include "model/hf_chat_files.h"
+#include "model/hf_config.h"
+#include "model/model_tensors.h"
+
+namespace winnow {
+namespace {
+
+bool Exists(const std::string& path) {
+  std::error_code error;  // what cannot be asked for is reported by whoever opens it
+  return std::filesystem::exists(path, error);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Checkpoint>> HfCheckpoint::Open(const std::string& directory) {
+  WINNOW_ASSIGN_OR_RETURN(HfConfig config, ReadHfConfig(directory + "/config.json"));
+  WINNOW_ASSIGN_OR_RETURN(GenerationDefaults defaults, ReadHfGenerationDefaults(directory, config.eos_ids));
+  WINNOW_ASSIGN_OR_RETURN(ShardedSafetensors files, ShardedSafetensors::Open(directory));
+  WINNOW_ASSIGN_OR_RETURN(HfWeights weights,
+                          HfWeights::Make(std::move(files), directory, config.model.tied_embeddings));
+  WINNOW_RETURN_IF_ERROR(CheckModelTensors(weights, &config.model));
+  return std::unique_ptr<const Checkpoint>(
+      new HfCheckpoint(directory, std::move(config.model), std::move(weights), std::move(defaults)));
+}
+
+uint64_t HfCheckpoint::Fingerprint() const {
+  return HfFingerprint(directory_, weights_);
+}
+
+Result<TemplateTokens> HfCheckpoint::LoadTemplateTokens() const {
+  return ReadHfTemplateTokens(directory_);
+}
+
+Result<ChatTemplate> HfCheckpoint::LoadChatTemplate() const {
+  return ReadHfChatTemplate(directory_);
+}
+
+Result<Tokenizer> HfCheckpoint::ReadTokenizer() const {
+  return Tokenizer::FromDirectory(directory_);
+}
+
+Result<GenerationDefaults> ReadHfGenerationDefaults(const std::string& directory, const std::vector<int32_t>& eos_ids) {
+  const std::string path = directory + "/generation_config.json";
+  GenerationDefaults defaults;
+  if (Exists(path)) {
+    WINNOW_ASSIGN_OR_RETURN(defaults, ReadGenerationConfig(path));
+  }
+  defaults.eos_ids.insert(defaults.eos_ids.end(), eos_ids.begin(), eos_ids.end());
+  return defaults;
+}
+
+uint64_t HfFingerprint(const std::string& directory, const TensorSource& weights) {
+  FileHasher hasher;
+  for (const char* name :
+       {"config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json"}) {
+    const std::string path = directory + "/" + name;
+    const auto file = Exists(path) ? FileBytes::Map(path) : Result<FileBytes>(BadFile("not there"));
+    hasher.Add(uint64_t(file.ok()));
+    if (file.ok()) hasher.Add(file->bytes().data(), file->bytes().size());
+  }
+  for (const TensorInfo* tensor : weights.tensors()) hasher.Add(*tensor);
+  return hasher.hash();
+}
+
+}  // namespace winnow
