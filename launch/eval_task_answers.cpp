@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -112,7 +113,12 @@ Result<GivenAnswer> ParseAnswer(const Json& json) {
   if (reason < int(FinishReason::kStop) || reason > int(FinishReason::kError)) return expected("finish_reason");
   answer.finish_reason = FinishReason(reason);
   if (json.contains("error")) {
-    answer.error = Status(StatusCode(json["error"]["code"].get<int>()), json["error"]["message"].get<std::string>());
+    const Json& error = json["error"];
+    if (!error.is_object() || !error.contains("code") || !error["code"].is_number_integer() ||
+        !error.contains("message") || !error["message"].is_string()) {
+      return expected("error");
+    }
+    answer.error = Status(StatusCode(error["code"].get<int>()), error["message"].get<std::string>());
   }
   WINNOW_ASSIGN_OR_RETURN(answer.kv, ParseSequenceReport(json));
   return answer;
