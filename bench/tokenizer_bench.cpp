@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,12 +48,14 @@ int Run(const std::vector<std::string>& arguments) {
     fmt::print(stderr, "{}\n", tokenizer->status().message());
     return int(tokenizer->status().code());
   }
+  // The token in front is no part of the text.
+  const size_t first = (*tokenizer)->adds_bos() && !special ? 1 : 0;
   double encode = 1e9, decode = 1e9;
   std::vector<int32_t> ids;
   std::string decoded;
   for (int i = 0; i < repeat; ++i) {
     encode = std::min(encode, Seconds([&] { ids = (*tokenizer)->Encode(text, {.parse_special = special}).value(); }));
-    decode = std::min(decode, Seconds([&] { decoded = (*tokenizer)->Decode(ids).value(); }));
+    decode = std::min(decode, Seconds([&] { decoded = (*tokenizer)->Decode(std::span(ids).subspan(first)).value(); }));
   }
   if (!ids_path.empty()) {
     std::ofstream out(ids_path, std::ios::binary);

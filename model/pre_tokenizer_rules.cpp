@@ -20,14 +20,12 @@ std::string Cl100k(const std::string& number) {
 
 #undef WINNOW_SPACE
 
+// Names whose tokens were compared with another implementation's (docs/models.md); others have rules of their own, such
+// as user-defined tokens of spaces that count in every text.
 const std::vector<PreTokenizerRule>& Rules() {
   static const std::vector<PreTokenizerRule> rules = {
-      {{"gpt2", "gpt-2", "phi-2", "mpt", "olmo", "jais"}, {Gpt2Pattern()}, false, false, false},
-      {{"smollm", "starcoder", "refact", "command-r", "codeshell"},
-       {DigitPattern(), Gpt2Pattern()},
-       false,
-       false,
-       false},
+      {{"gpt2", "gpt-2"}, {Gpt2Pattern()}, false, false, false},
+      {{"smollm", "starcoder", "refact"}, {DigitPattern(), Gpt2Pattern()}, false, false, false},
       {{"llama-bpe", "llama3", "llama-v3"}, {Cl100k("\\p{N}{1,3}")}, true, true, false},
       // As in these models' tokenizer.json, with form C; llama.cpp leaves that out.
       {{"qwen2", "deepseek-r1-qwen"}, {Cl100k("\\p{N}")}, false, false, true},

@@ -54,7 +54,7 @@ TEST(PreTokenizer, FollowsUnicodeNotPcre2InWhatIsASpace) {
 }
 
 TEST(PreTokenizer, KnowsSynonymsAndNothingElse) {
-  EXPECT_EQ(FindPreTokenizerRule("gpt-2"), FindPreTokenizerRule("olmo"));
+  EXPECT_EQ(FindPreTokenizerRule("gpt-2"), FindPreTokenizerRule("gpt2"));
   EXPECT_EQ(FindPreTokenizerRule("default"), nullptr);  // what converters write when they do not know
   EXPECT_EQ(FindPreTokenizerRule("starcoder"), FindPreTokenizerRule("smollm"));
   EXPECT_EQ(FindPreTokenizerRule("SmolLM"), nullptr);
