@@ -142,8 +142,8 @@ Result<Value> Evaluator::CallMacro(const Macro& macro, const Arguments& argument
   Value caller_value(Undefined{"no caller defined"});
   if (caller) caller_value = Value(*caller);
   for (const auto& [name, value] : arguments.keywords) {
-    const auto parameter =
-        std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
+    const auto parameter = std::find_if(parameters.begin(), parameters.end(),
+                                        [&wanted = name](const Parameter& p) { return p.name == wanted; });
     if (parameter != parameters.end()) {
       if (size_t(parameter - parameters.begin()) < arguments.positional.size()) {
         return refuse("two values for the argument '" + name + "'");
