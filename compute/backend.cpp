@@ -109,6 +109,12 @@ void Backend::Add(const Tensor& x, const Tensor& residual) {
   DoAdd(x, residual);
 }
 
+void Backend::AddBias(const Tensor& bias, const Tensor& x) {
+  WINNOW_CHECK(x.rank() == 2 && x.dtype() == DType::kF32);
+  WINNOW_CHECK(bias.Is(DType::kF32, {x.dim(1)}));
+  DoAddBias(bias, x);
+}
+
 void Backend::RopeAppend(const RopeAppendArgs& args) {
   CheckPages(args.pages, args.kv);
   const int64_t rows = args.q.dim(0), kv_heads = args.k.dim(1), head_dim = args.kv.head_dim;

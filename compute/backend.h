@@ -145,6 +145,9 @@ class Backend {
   // residual [rows, N] f32 += x [rows, N] f32 (--numerics fast).
   void Add(const Tensor& x, const Tensor& residual);
 
+  // x [rows, N] f32 += bias [N] f32, in every row.
+  void AddBias(const Tensor& bias, const Tensor& x);
+
   // Rotates q and k (pairs i and i + head_dim / 2), scales q, rounds k and v to kv.dtype and writes them into pages.
   void RopeAppend(const RopeAppendArgs& args);
 
@@ -188,6 +191,7 @@ class Backend {
                                  const Tensor& sums) = 0;
   virtual void DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, const Tensor& residual) = 0;
   virtual void DoAdd(const Tensor& x, const Tensor& residual) = 0;
+  virtual void DoAddBias(const Tensor& bias, const Tensor& x) = 0;
   virtual void DoRopeAppend(const RopeAppendArgs& args) = 0;
   virtual void DoAttention(const AttentionArgs& args) = 0;
   virtual void DoSiluMul(const Tensor& gate, const Tensor& up) = 0;

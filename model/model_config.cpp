@@ -3,15 +3,16 @@
 #include <array>
 #include <limits>
 
+#include "model/gguf_rope.h"
 #include "model/model_tensors.h"
 #include "model/utf8_stream.h"
 
 namespace winnow {
 namespace {
 
-// Every key of the architecture that winnow understands, without the "llama." in front. Any other key might change the
-// mathematics, so it is refused by name.
-constexpr std::array<std::string_view, 24> kKnownKeys = {
+// Every key of the architecture that winnow understands, without "llama." or the like in front. Any other key might
+// change the mathematics, so it is refused by name.
+constexpr std::array<std::string_view, 28> kKnownKeys = {
     "vocab_size",
     "context_length",
     "embedding_length",
@@ -24,12 +25,8 @@ constexpr std::array<std::string_view, 24> kKnownKeys = {
     "attention.value_length",
     "attention.layer_norm_rms_epsilon",
     "rope.dimension_count",
+    // Of rotary position embedding, read in model/gguf_rope.cpp.
     "rope.freq_base",
-    // Accepted only with the value that means "not used".
-    "attention.causal",
-    "attention.sliding_window",
-    "expert_count",
-    "expert_used_count",
     "rope.scale_linear",
     "rope.scaling.type",
     "rope.scaling.factor",
@@ -37,7 +34,28 @@ constexpr std::array<std::string_view, 24> kKnownKeys = {
     "rope.scaling.original_context_length",
     "rope.scaling.finetuned",
     "rope.scaling.yarn_log_multiplier",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    // Accepted only with the value that means "not used".
+    "attention.causal",
+    "attention.sliding_window",
+    "expert_count",
+    "expert_used_count",
 };
+
+// What the architectures differ in.
+struct Architecture {
+  std::string_view name;
+  bool qkv_bias, qk_norm;
+  bool permuted_qk_rows;  // by GGUF's converter
+};
+constexpr std::array<Architecture, 3> kArchitectures = {{
+    {"llama", false, false, true},
+    {"qwen2", true, false, false},
+    {"qwen3", false, true, false},
+}};
 
 class ConfigReader {
  public:
@@ -45,11 +63,7 @@ class ConfigReader {
 
   Result<ModelConfig> Read() {
     ModelConfig config;
-    WINNOW_ASSIGN_OR_RETURN(const std::string_view architecture, file_.GetString("general.architecture"));
-    if (architecture != "llama") {
-      return file_.Bad("general.architecture: expected llama, found " + std::string(architecture));
-    }
-    config.architecture = architecture;
+    WINNOW_RETURN_IF_ERROR(ReadArchitecture(&config));
     if (file_.Has("general.name")) {
       WINNOW_ASSIGN_OR_RETURN(const std::string_view name, file_.GetString("general.name"));
       Utf8Stream valid;  // results carry the name as JSON, which holds no other bytes
@@ -57,21 +71,37 @@ class ConfigReader {
       config.name += valid.Finish();
     }
     WINNOW_RETURN_IF_ERROR(CheckKeysAreKnown());
-    WINNOW_RETURN_IF_ERROR(CheckUnusedFeatures());
     WINNOW_RETURN_IF_ERROR(ReadSizes(&config));
-    WINNOW_RETURN_IF_ERROR(ReadConstants(&config));
+    WINNOW_RETURN_IF_ERROR(CheckUnusedFeatures(config));
+    WINNOW_RETURN_IF_ERROR(ReadEpsilon(&config));
+    WINNOW_RETURN_IF_ERROR(ReadGgufRope(file_, prefix_, &config));
     WINNOW_RETURN_IF_ERROR(ReadVocabulary(&config));
     WINNOW_RETURN_IF_ERROR(CheckModelTensors(file_, &config));
     return config;
   }
 
  private:
-  static std::string Key(std::string_view name) { return "llama." + std::string(name); }
+  std::string Key(std::string_view name) const { return prefix_ + std::string(name); }
+
+  Status ReadArchitecture(ModelConfig* config) {
+    WINNOW_ASSIGN_OR_RETURN(const std::string_view name, file_.GetString("general.architecture"));
+    for (const Architecture& architecture : kArchitectures) {
+      if (architecture.name != name) continue;
+      prefix_ = std::string(name) + ".";
+      config->architecture = name;
+      config->qkv_bias = architecture.qkv_bias;
+      config->qk_norm = architecture.qk_norm;
+      config->permuted_qk_rows = architecture.permuted_qk_rows;
+      return OkStatus();
+    }
+    return file_.Bad("general.architecture: expected llama (Mistral's too), qwen2 or qwen3, found " +
+                     std::string(name));
+  }
 
   Status CheckKeysAreKnown() const {
     for (const auto& [key, value] : file_.metadata()) {
-      if (!key.starts_with("llama.")) continue;
-      const std::string_view name = std::string_view(key).substr(6);
+      if (!key.starts_with(prefix_)) continue;
+      const std::string_view name = std::string_view(key).substr(prefix_.size());
       bool known = false;
       for (const std::string_view candidate : kKnownKeys) known = known || candidate == name;
       if (!known) return file_.Bad(key + ": winnow does not support this property of a model");
@@ -87,27 +117,18 @@ class ConfigReader {
     if (value == neutral) return OkStatus();
     return file_.Bad(key + ": expected none or " + std::to_string(neutral) + ", found " + std::to_string(value));
   }
-  Status ExpectNeutralFloat(std::string_view name, double neutral) const {
-    const std::string key = Key(name);
-    if (!file_.Has(key)) return OkStatus();
-    WINNOW_ASSIGN_OR_RETURN(const double value, file_.GetFloat(key));
-    if (value == neutral) return OkStatus();
-    return file_.Bad(key + ": expected none or " + std::to_string(neutral) + " (no RoPE scaling), found " +
-                     std::to_string(value));
-  }
 
-  Status CheckUnusedFeatures() const {
-    WINNOW_RETURN_IF_ERROR(ExpectNeutralUint("attention.sliding_window", 0));
+  Status CheckUnusedFeatures(const ModelConfig& config) const {
+    // A window that is not shorter than the context hides nothing.
+    if (const std::string key = Key("attention.sliding_window"); file_.Has(key)) {
+      WINNOW_ASSIGN_OR_RETURN(const uint64_t window, file_.GetUint(key));
+      if (window != 0 && window < uint64_t(config.max_context)) {
+        return file_.Bad(key + ": expected none or 0 (winnow attends to all earlier tokens), found " +
+                         std::to_string(window));
+      }
+    }
     WINNOW_RETURN_IF_ERROR(ExpectNeutralUint("expert_count", 0));
     WINNOW_RETURN_IF_ERROR(ExpectNeutralUint("expert_used_count", 0));
-    if (const std::string key = Key("rope.scaling.type"); file_.Has(key)) {
-      WINNOW_ASSIGN_OR_RETURN(const std::string_view type, file_.GetString(key));
-      if (type != "none") return file_.Bad(key + ": expected no RoPE scaling, found " + std::string(type));
-    }
-    WINNOW_RETURN_IF_ERROR(ExpectNeutralFloat("rope.scale_linear", 1));
-    WINNOW_RETURN_IF_ERROR(ExpectNeutralFloat("rope.scaling.factor", 1));
-    WINNOW_RETURN_IF_ERROR(ExpectNeutralFloat("rope.scaling.attn_factor", 1));
-    WINNOW_RETURN_IF_ERROR(ExpectNeutralFloat("rope.scaling.yarn_log_multiplier", 0));
     if (const std::string key = Key("attention.causal"); file_.Has(key)) {
       WINNOW_ASSIGN_OR_RETURN(const bool causal, file_.GetBool(key));
       if (!causal) return file_.Bad(key + ": expected causal attention, found false");
@@ -150,8 +171,9 @@ class ConfigReader {
 
   Status ReadHeadDim(ModelConfig* config) const {
     if (!file_.Has(Key("attention.key_length")) && config->hidden_size % config->num_query_heads != 0) {
-      return file_.Bad("llama.embedding_length: expected a multiple of the " + std::to_string(config->num_query_heads) +
-                       " query heads, found " + std::to_string(config->hidden_size));
+      return file_.Bad(Key("embedding_length") + ": expected a multiple of the " +
+                       std::to_string(config->num_query_heads) + " query heads, found " +
+                       std::to_string(config->hidden_size));
     }
     WINNOW_ASSIGN_OR_RETURN(config->head_dim,
                             ReadSizeOr("attention.key_length", config->hidden_size / config->num_query_heads));
@@ -168,22 +190,13 @@ class ConfigReader {
     return OkStatus();
   }
 
-  Status ReadConstants(ModelConfig* config) const {
-    config->permuted_qk_rows = true;  // of every llama file, by GGUF's converter
-    WINNOW_ASSIGN_OR_RETURN(const double epsilon, file_.GetFloat(Key("attention.layer_norm_rms_epsilon")));
+  Status ReadEpsilon(ModelConfig* config) const {
+    const std::string key = Key("attention.layer_norm_rms_epsilon");
+    WINNOW_ASSIGN_OR_RETURN(const double epsilon, file_.GetFloat(key));
     if (!(epsilon > 0 && epsilon < 1)) {
-      return file_.Bad("llama.attention.layer_norm_rms_epsilon: expected more than 0 and less than 1, found " +
-                       std::to_string(epsilon));
+      return file_.Bad(key + ": expected more than 0 and less than 1, found " + std::to_string(epsilon));
     }
     config->rms_epsilon = float(epsilon);
-    double theta = 10000;  // the default of the architecture
-    if (file_.Has(Key("rope.freq_base"))) {
-      WINNOW_ASSIGN_OR_RETURN(theta, file_.GetFloat(Key("rope.freq_base")));
-    }
-    if (!(theta >= 1 && theta <= 1e12)) {
-      return file_.Bad("llama.rope.freq_base: expected 1 to 1e12, found " + std::to_string(theta));
-    }
-    config->rope_theta = float(theta);
     return OkStatus();
   }
 
@@ -195,7 +208,7 @@ class ConfigReader {
     config->vocab_size = int(embedding->shape[1]);
     WINNOW_ASSIGN_OR_RETURN(const int stated, ReadSizeOr("vocab_size", config->vocab_size));
     if (stated != config->vocab_size) {
-      return file_.Bad("llama.vocab_size: expected the " + std::to_string(config->vocab_size) +
+      return file_.Bad(Key("vocab_size") + ": expected the " + std::to_string(config->vocab_size) +
                        " rows of token_embd.weight, found " + std::to_string(stated));
     }
     if (file_.Has("tokenizer.ggml.tokens")) {
@@ -209,6 +222,7 @@ class ConfigReader {
   }
 
   const GgufFile& file_;
+  std::string prefix_;  // "llama."
 };
 
 }  // namespace

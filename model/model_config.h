@@ -22,7 +22,7 @@ struct RopeScaling {
   double low_freq_factor = 1, high_freq_factor = 4;  // kLlama3
   double beta_fast = 32, beta_slow = 1;              // kYarn
   double attention_factor = 1;                       // kYarn: cosines and sines are multiplied by it
-  std::vector<float> factors;                        // kFactors: [head_dim / 2]
+  std::vector<float> factors = {};                   // kFactors: [head_dim / 2]
 };
 
 struct ModelConfig {
@@ -47,9 +47,9 @@ struct ModelConfig {
   bool permuted_qk_rows = false;
 };
 
-// BadFile, naming what was expected and found, for everything winnow would compute wrongly: other architectures, RoPE
-// scaling, sliding windows, experts, biases, unknown hyper-parameters, and tensors that are missing, of another shape
-// or unknown.
+// BadFile, naming what was expected and found, for everything winnow would compute wrongly: other architectures, other
+// RoPE scaling, sliding windows, experts, other biases, unknown hyper-parameters, and tensors that are missing, of
+// another shape or unknown.
 Result<ModelConfig> ReadModelConfig(const GgufFile& file);
 
 }  // namespace winnow

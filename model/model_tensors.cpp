@@ -1,5 +1,6 @@
 #include "model/model_tensors.h"
 
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -30,11 +31,8 @@ class TensorChecker {
   Status ExpectNoOthers() const {
     for (const TensorInfo* tensor : source_.tensors()) {
       if (seen_.contains(tensor->name)) continue;
-      if (tensor->name.starts_with("rope_freqs")) {
-        return source_.Bad(Named(tensor->name) + ": expected no RoPE scaling, found the factors of type llama3");
-      }
       if (tensor->name.ends_with(".bias")) {
-        return source_.Bad(Named(tensor->name) + ": expected a model without biases");
+        return source_.Bad(Named(tensor->name) + ": expected no bias but those of q, k and v in qwen2 models");
       }
       return source_.Bad(Named(tensor->name) + ": winnow does not know what this tensor is for");
     }
@@ -47,6 +45,26 @@ class TensorChecker {
   const TensorSource& source_;
   std::set<std::string, std::less<>> seen_;
 };
+
+// rope_freqs.weight, whose shape was checked: what each frequency is divided by.
+Status ReadRopeFactors(const TensorSource& source, RopeScaling* scaling) {
+  WINNOW_ASSIGN_OR_RETURN(const TensorInfo* tensor, source.Get("rope_freqs.weight"));
+  if (scaling->type != RopeScaling::Type::kNone) {
+    return source.Bad("tensor rope_freqs.weight: expected none beside another RoPE scaling");
+  }
+  if (tensor->dtype != DType::kF32) {
+    return source.Bad("tensor rope_freqs.weight: expected F32, found " + std::string(Name(tensor->dtype)));
+  }
+  WINNOW_ASSIGN_OR_RETURN(const TensorRows row, source.Rows(*tensor, {0}));
+  scaling->type = RopeScaling::Type::kFactors;
+  scaling->factors.resize(size_t(tensor->shape[0]));
+  std::memcpy(scaling->factors.data(), row.data.data() + row.rows[0] * tensor->num_bytes, size_t(tensor->num_bytes));
+  for (const float factor : scaling->factors) {
+    if (factor >= 1e-6f && factor <= 1e6f) continue;
+    return source.Bad("tensor rope_freqs.weight: expected factors of 1e-6 to 1e6, found " + std::to_string(factor));
+  }
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -63,6 +81,15 @@ Status CheckModelTensors(const TensorSource& source, ModelConfig* config) {
     WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_q.weight", {hidden, q_rows}));
     WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_k.weight", {hidden, kv_rows}));
     WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_v.weight", {hidden, kv_rows}));
+    if (config->qkv_bias) {
+      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_q.bias", {q_rows}));
+      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_k.bias", {kv_rows}));
+      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_v.bias", {kv_rows}));
+    }
+    if (config->qk_norm) {
+      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_q_norm.weight", {config->head_dim}));
+      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_k_norm.weight", {config->head_dim}));
+    }
     WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_output.weight", {q_rows, hidden}));
     WINNOW_RETURN_IF_ERROR(checker.Expect(block + "ffn_norm.weight", {hidden}));
     WINNOW_RETURN_IF_ERROR(checker.Expect(block + "ffn_gate.weight", {hidden, ffn}));
@@ -73,6 +100,10 @@ Status CheckModelTensors(const TensorSource& source, ModelConfig* config) {
   config->tied_embeddings = source.Find("output.weight") == nullptr;
   if (!config->tied_embeddings) {
     WINNOW_RETURN_IF_ERROR(checker.Expect("output.weight", {hidden, config->vocab_size}));
+  }
+  if (source.Find("rope_freqs.weight") != nullptr) {
+    WINNOW_RETURN_IF_ERROR(checker.Expect("rope_freqs.weight", {config->head_dim / 2}));
+    WINNOW_RETURN_IF_ERROR(ReadRopeFactors(source, &config->rope_scaling));
   }
   return checker.ExpectNoOthers();
 }

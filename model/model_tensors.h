@@ -7,8 +7,9 @@
 
 namespace winnow {
 
-// Compares the source's tensors with what config's sizes ask for, and sets tied_embeddings. BadFile names the tensor
-// that is missing, of another shape, or that winnow would not use.
+// Compares the source's tensors with what config asks for; sets tied_embeddings, and rope_scaling from
+// rope_freqs.weight where there is one. BadFile names the tensor that is missing, of another shape, or that winnow
+// would not use.
 Status CheckModelTensors(const TensorSource& source, ModelConfig* config);
 
 }  // namespace winnow

@@ -17,7 +17,7 @@ Transformer::Transformer(const ModelConfig& config, const ShardPlan& plan, Model
       backend_(backend),
       communicator_(communicator),
       exact_sum_(backend, communicator),
-      rotary_(config.rope_theta, config.head_dim),
+      rotary_(config.rope_theta, config.head_dim, config.rope_scaling),
       local_q_columns_(plan.query_heads(communicator.rank()).size() * config.head_dim),
       local_kv_columns_(plan.kv_heads[size_t(communicator.rank())].size() * config.head_dim),
       local_ffn_columns_(plan.ffn_columns[size_t(communicator.rank())].size()) {
@@ -131,7 +131,16 @@ void Transformer::AppendKv(const ForwardBatch& batch, int64_t layer_index) {
                                   {layer.k.get(), View(work_.k, rows, local_kv_columns_)},
                                   {layer.v.get(), View(work_.v, rows, local_kv_columns_)}};
   backend_.MatMul(normed, targets);
-
+  if (config_.qkv_bias) {
+    backend_.AddBias(layer.q_bias.View(DType::kF32, {local_q_columns_}), View(work_.q, rows, local_q_columns_));
+    backend_.AddBias(layer.k_bias.View(DType::kF32, {local_kv_columns_}), View(work_.k, rows, local_kv_columns_));
+    backend_.AddBias(layer.v_bias.View(DType::kF32, {local_kv_columns_}), View(work_.v, rows, local_kv_columns_));
+  }
+  if (config_.qk_norm) {
+    const Tensor q = View(work_.q, rows * query_heads, head_dim), k = View(work_.k, rows * kv_heads, head_dim);
+    backend_.RmsNorm(q, layer.q_norm.View(DType::kF32, {head_dim}), config_.rms_epsilon, q);
+    backend_.RmsNorm(k, layer.k_norm.View(DType::kF32, {head_dim}), config_.rms_epsilon, k);
+  }
   backend_.RopeAppend({.q = work_.q.View(DType::kF32, {rows, query_heads, head_dim}),
                        .k = work_.k.View(DType::kF32, {rows, kv_heads, head_dim}),
                        .v = work_.v.View(DType::kF32, {rows, kv_heads, head_dim}),

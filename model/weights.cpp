@@ -44,24 +44,36 @@ class Loader {
     const WeightSource packed{tensor->dtype,        part.data,     tensor->shape[0],
                               std::move(part.rows), columns.begin, columns.end};
     WINNOW_ASSIGN_OR_RETURN(*out, backend_.Pack(packed));
-    Report(*tensor);
+    Finish(*tensor);
     return OkStatus();
   }
 
-  Status Vector(const std::string& name, Buffer* out) {
+  // All elements of a vector, or those of chosen indices.
+  Status Vector(const std::string& name, Buffer* out) { return Elements(name, nullptr, out); }
+  Status Vector(const std::string& name, const std::vector<int64_t>& indices, Buffer* out) {
+    return Elements(name, &indices, out);
+  }
+
+ private:
+  Status Elements(const std::string& name, const std::vector<int64_t>* indices, Buffer* out) {
     WINNOW_ASSIGN_OR_RETURN(const TensorInfo* tensor, source_.Get(name));
     WINNOW_ASSIGN_OR_RETURN(const TensorRows row, source_.Rows(*tensor, {0}));
     const int64_t size = tensor->shape[0];
     std::vector<float> values(static_cast<size_t>(size));
     DequantiseRow(tensor->dtype, row.data.data() + row.rows[0] * BytesOf(tensor->dtype, size), 0, size, values.data());
-    WINNOW_ASSIGN_OR_RETURN(*out, backend_.Allocate(size * int64_t(sizeof(float))));
-    backend_.CopyToDevice(out->View(DType::kF32, {size}), std::as_bytes(std::span(values)));
-    Report(*tensor);
+    if (indices != nullptr) {
+      std::vector<float> chosen;
+      for (const int64_t index : *indices) chosen.push_back(values[size_t(index)]);
+      values = std::move(chosen);
+    }
+    const int64_t count = int64_t(values.size());
+    WINNOW_ASSIGN_OR_RETURN(*out, backend_.Allocate(count * int64_t(sizeof(float))));
+    backend_.CopyToDevice(out->View(DType::kF32, {count}), std::as_bytes(std::span(values)));
+    Finish(*tensor);
     return OkStatus();
   }
-
- private:
-  void Report(const TensorInfo& tensor) {
+  void Finish(const TensorInfo& tensor) {
+    source_.Release(tensor);  // so that no more than one tensor of the file is resident beside what is packed
     done_bytes_ += tensor.num_bytes;
     if (progress_) progress_(done_bytes_, total_bytes_);
   }
@@ -78,14 +90,23 @@ Status LoadLayer(Loader& loader, const ModelConfig& config, const ShardPlan& pla
   const int64_t head_dim = config.head_dim;
   const Range query_heads = plan.query_heads(rank), kv_heads = plan.kv_heads[size_t(rank)];
   const Range ffn = plan.ffn_columns[size_t(rank)], hidden = {0, config.hidden_size};
-  const bool interleaved = config.permuted_qk_rows;
+  const auto q_rows = HeadRows(query_heads, head_dim, config.permuted_qk_rows);
+  const auto k_rows = HeadRows(kv_heads, head_dim, config.permuted_qk_rows);
+  const auto v_rows = RowsOf(Scale(kv_heads, head_dim));
   WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_norm.weight", &layer->attention_norm));
   WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "ffn_norm.weight", &layer->ffn_norm));
-  WINNOW_RETURN_IF_ERROR(
-      loader.Matrix(prefix + "attn_q.weight", HeadRows(query_heads, head_dim, interleaved), hidden, &layer->q));
-  WINNOW_RETURN_IF_ERROR(
-      loader.Matrix(prefix + "attn_k.weight", HeadRows(kv_heads, head_dim, interleaved), hidden, &layer->k));
-  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_v.weight", RowsOf(Scale(kv_heads, head_dim)), hidden, &layer->v));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_q.weight", q_rows, hidden, &layer->q));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_k.weight", k_rows, hidden, &layer->k));
+  WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "attn_v.weight", v_rows, hidden, &layer->v));
+  if (config.qkv_bias) {
+    WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_q.bias", q_rows, &layer->q_bias));
+    WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_k.bias", k_rows, &layer->k_bias));
+    WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_v.bias", v_rows, &layer->v_bias));
+  }
+  if (config.qk_norm) {
+    WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_q_norm.weight", &layer->q_norm));
+    WINNOW_RETURN_IF_ERROR(loader.Vector(prefix + "attn_k_norm.weight", &layer->k_norm));
+  }
   WINNOW_RETURN_IF_ERROR(
       loader.Matrix(prefix + "attn_output.weight", RowsOf(hidden), Scale(query_heads, head_dim), &layer->output));
   WINNOW_RETURN_IF_ERROR(loader.Matrix(prefix + "ffn_gate.weight", RowsOf(ffn), hidden, &layer->gate));
@@ -98,7 +119,10 @@ Status LoadLayer(Loader& loader, const ModelConfig& config, const ShardPlan& pla
 int64_t ModelWeights::bytes() const {
   int64_t sum = embedding->bytes() + final_norm.bytes() + (vocab_head ? vocab_head->bytes() : 0);
   for (const LayerWeights& layer : layers) {
-    sum += layer.attention_norm.bytes() + layer.ffn_norm.bytes();
+    for (const Buffer* vector : {&layer.attention_norm, &layer.ffn_norm, &layer.q_bias, &layer.k_bias, &layer.v_bias,
+                                 &layer.q_norm, &layer.k_norm}) {
+      sum += vector->bytes();
+    }
     for (const auto* weight : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
       sum += (*weight)->bytes();
     }

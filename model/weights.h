@@ -17,6 +17,10 @@ namespace winnow {
 struct LayerWeights {
   Buffer attention_norm;  // [hidden] f32
   Buffer ffn_norm;        // [hidden] f32
+  // Empty where the model has none. Biases are in the order of their matrix's rows.
+  Buffer q_bias;          // [local query heads * head_dim] f32
+  Buffer k_bias, v_bias;  // [local KV heads * head_dim] f32
+  Buffer q_norm, k_norm;  // [head_dim] f32
   // Rows of q and k are in half-split order (pairs i and i + head_dim / 2), whatever the file's order.
   std::unique_ptr<Weight> q;       // [local query heads * head_dim, hidden]
   std::unique_ptr<Weight> k;       // [local KV heads * head_dim, hidden]
@@ -33,7 +37,7 @@ struct ModelWeights {
   std::unique_ptr<Weight> embedding;   // [local vocabulary rows, hidden]
   std::unique_ptr<Weight> vocab_head;  // null if tied: the embedding serves
   const Weight& head() const { return vocab_head ? *vocab_head : *embedding; }
-  int64_t bytes() const;  // of all packed matrices and norms
+  int64_t bytes() const;  // of all packed matrices, norms and biases
 };
 
 // The numbers a shard plan needs.

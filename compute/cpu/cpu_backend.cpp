@@ -186,6 +186,17 @@ void CpuBackend::DoAdd(const Tensor& x, const Tensor& residual) {
   });
 }
 
+void CpuBackend::DoAddBias(const Tensor& bias, const Tensor& x) {
+  const int64_t columns = x.dim(1);
+  ForRows(pool_, x.dim(0), columns, [&](int64_t begin, int64_t end) {
+    const float* from = bias.as<float>();
+    for (int64_t row = begin; row < end; ++row) {
+      float* to = x.as<float>() + row * columns;
+      for (int64_t i = 0; i < columns; ++i) to[i] += from[i];
+    }
+  });
+}
+
 void CpuBackend::DoRopeAppend(const RopeAppendArgs& args) {
   const int64_t rows = args.q.dim(0), heads = args.q.dim(1) + 2 * args.k.dim(1);
   ForRows(pool_, rows, heads * args.kv.head_dim, [&](int64_t begin, int64_t end) { RopeAppendRows(args, begin, end); });

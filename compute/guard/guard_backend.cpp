@@ -83,6 +83,11 @@ void GuardBackend::DoAdd(const Tensor& x, const Tensor& residual) {
   inner_->Add(x, residual);
 }
 
+void GuardBackend::DoAddBias(const Tensor& bias, const Tensor& x) {
+  const Scope scope(this, {bias}, {x});
+  inner_->AddBias(bias, x);
+}
+
 void GuardBackend::DoRopeAppend(const RopeAppendArgs& args) {
   Scope scope(this, {args.k, args.v, args.cos_sin, args.physical_slots}, {args.q, args.pages});
   scope.AddIfGiven(args.mass, Access::kWrite);

@@ -49,6 +49,7 @@ class ReferenceBackend final : public Backend {
                          const Tensor& sums) override;
   void DoAddFixedPoint(const Tensor& sums, FixedPoint fixed_point, const Tensor& residual) override;
   void DoAdd(const Tensor& x, const Tensor& residual) override;
+  void DoAddBias(const Tensor& bias, const Tensor& x) override;
   void DoRopeAppend(const RopeAppendArgs& args) override;
   void DoAttention(const AttentionArgs& args) override;
   void DoSiluMul(const Tensor& gate, const Tensor& up) override;

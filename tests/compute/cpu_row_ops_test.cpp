@@ -91,6 +91,16 @@ TEST_P(CpuRowOps, AddHasTheBitsOfTheReference) {
   });
 }
 
+TEST_P(CpuRowOps, AddBiasHasTheBitsOfTheReference) {
+  std::vector<float> x = RandomFloats(11, 30 * 200);
+  x[205] = kNaN, x[410] = kInfinity, x[411] = 1e-45f;
+  ExpectSameAsReference([&](Backend& b, DeviceTensors& t) {
+    const Tensor to = t.Floats({30, 200}, x);
+    b.AddBias(t.Floats({200}, RandomFloats(12, 200)), to);
+    return t.Get(to);
+  });
+}
+
 TEST_P(CpuRowOps, RmsNormOfARowWhoseSquaresOverflowIsNotANumber) {
   // 1e20 squared is infinite in float: without the rule the row would come out as innocent zeros.
   std::vector<float> x(2 * 48, 1.0f);

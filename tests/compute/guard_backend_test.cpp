@@ -138,6 +138,7 @@ std::vector<float> RunEveryOp(Backend& backend) {
   backend.MatMulSegmented(y, *weight, 32, fixed, sums);
   backend.AddFixedPoint(sums, fixed, x);
   backend.Add(y, x);
+  backend.AddBias(tensors.Floats({64}, RandomFloats(6, 64)), x);
   backend.SiluMul(x, y);
   collect(x);
   const Tensor q = tensors.Floats({2, 4, 16}, RandomFloats(2, 128)),

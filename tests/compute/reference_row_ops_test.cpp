@@ -120,6 +120,12 @@ TEST_F(ReferenceRowOps, AddKeepsNanInItsRow) {
   ExpectSameFloats(out, {1.5f, std::nanf(""), 0, 14});
 }
 
+TEST_F(ReferenceRowOps, AddBiasAddsTheSameToEveryRow) {
+  const Tensor x = tensors_.Floats({2, 3}, {1, 2, 3, 4, std::nanf(""), 6});
+  backend_->AddBias(tensors_.Floats({3}, {10, 20, -30}), x);
+  ExpectSameFloats(tensors_.Get(x), {11, 22, -27, 14, std::nanf(""), -24});
+}
+
 TEST_F(ReferenceRowOps, GatherRowsCopiesInTheOrderOfIndices) {
   const Tensor x = tensors_.Floats({3, 2}, {1, 2, 3, 4, 5, 6}), out = tensors_.Empty(DType::kF32, {4, 2});
   backend_->GatherRows(x, tensors_.Ints({4}, {2, 0, 2, 1}), out);

@@ -142,7 +142,8 @@ TEST(ModelConfig, TakesAHeadSizeOfItsOwn) {
 }
 
 TEST(ModelConfig, RefusesOtherArchitecturesByName) {
-  EXPECT_THAT(ErrorOf([](TinyModel* m) { m->architecture = "qwen2"; }), HasSubstr("expected llama, found qwen2"));
+  EXPECT_THAT(ErrorOf([](TinyModel* m) { m->architecture = "gemma2"; }),
+              HasSubstr("expected llama (Mistral's too), qwen2 or qwen3, found gemma2"));
 }
 
 TEST(ModelConfig, RefusesEveryMissingOrZeroSize) {
@@ -184,21 +185,154 @@ TEST(ModelConfig, RefusesWhatItWouldComputeWrongly) {
     return ErrorOf([=](TinyModel* m) { m->floats[std::string("llama.") + key] = value; });
   };
   EXPECT_THAT(with_uint("expert_count", 8), HasSubstr("llama.expert_count: expected none or 0, found 8"));
-  EXPECT_THAT(with_uint("attention.sliding_window", 4096), HasSubstr("sliding_window: expected none or 0, found 4096"));
-  EXPECT_THAT(with_float("rope.scaling.factor", 4), HasSubstr("rope.scaling.factor: expected none or 1"));
-  EXPECT_THAT(with_float("rope.scale_linear", 4), HasSubstr("rope.scale_linear: expected none or 1"));
+  EXPECT_THAT(with_uint("attention.sliding_window", 255),
+              HasSubstr("sliding_window: expected none or 0 (winnow attends to all earlier tokens), found 255"));
+  EXPECT_THAT(with_float("rope.scaling.factor", 0.5f), HasSubstr("rope.scaling.factor: expected 1 or more"));
+  EXPECT_THAT(with_float("rope.scaling.attn_factor", 1.5f), HasSubstr("attn_factor: expected none or 1, found 1.5"));
+  EXPECT_THAT(with_float("rope.scaling.yarn_log_multiplier", 0.1f), HasSubstr("yarn_log_multiplier: expected none or"));
+  EXPECT_THAT(with_float("rope.scaling.yarn_ext_factor", 1), HasSubstr("yarn_ext_factor: expected none or 0, found 1"));
   EXPECT_THAT(with_float("attention.layer_norm_rms_epsilon", 0), HasSubstr("expected more than 0"));
   EXPECT_THAT(with_float("attention.layer_norm_rms_epsilon", std::nanf("")), HasSubstr("expected more than 0"));
-  EXPECT_THAT(with_float("rope.freq_base", -1), HasSubstr("rope.freq_base: expected 1 to 1e12"));
+  EXPECT_THAT(with_float("rope.freq_base", -1), HasSubstr("rope.freq_base: expected 1 to 1e+12"));
   EXPECT_THAT(with_float("logit_scale", 2), HasSubstr("llama.logit_scale: winnow does not support"));
-  EXPECT_THAT(
-      ErrorOf([](TinyModel* m) { m->add = [](GgufWriter* w) { w->AddString("llama.rope.scaling.type", "yarn"); }; }),
-      HasSubstr("rope.scaling.type: expected no RoPE scaling, found yarn"));
+  EXPECT_THAT(ErrorOf([](TinyModel* m) {
+                m->add = [](GgufWriter* w) { w->AddString("llama.rope.scaling.type", "longrope"); };
+              }),
+              HasSubstr("rope.scaling.type: expected none, linear or yarn, found longrope"));
   EXPECT_THAT(
       ErrorOf([](TinyModel* m) { m->add = [](GgufWriter* w) { w->AddBool("llama.attention.causal", false); }; }),
       HasSubstr("expected causal attention"));
   EXPECT_EQ(with_uint("expert_count", 0), "no error");
   EXPECT_EQ(with_float("rope.scaling.factor", 1), "no error");
+  EXPECT_EQ(with_uint("attention.sliding_window", 256), "no error");  // of a context of 256: hides nothing
+}
+
+// The same model as another architecture.
+void Rename(TinyModel* model, const std::string& architecture) {
+  model->architecture = architecture;
+  const auto rename = [&](const auto& from) {
+    auto to = from;
+    to.clear();
+    for (const auto& [key, value] : from) to[architecture + key.substr(key.find('.'))] = value;
+    return to;
+  };
+  model->sizes = rename(model->sizes);
+  model->floats = rename(model->floats);
+}
+
+TEST(ModelConfig, Qwen2HasBiasesOfQueriesKeysAndValuesAndRowsAsTheyAre) {
+  const auto make = [](TinyModel* m) {
+    Rename(m, "qwen2");
+    for (const char* block : {"blk.0.", "blk.1."}) {
+      m->tensors[std::string(block) + "attn_q.bias"] = {kHeads * kHeadDim};
+      m->tensors[std::string(block) + "attn_k.bias"] = {kKvHeads * kHeadDim};
+      m->tensors[std::string(block) + "attn_v.bias"] = {kKvHeads * kHeadDim};
+    }
+  };
+  const Result<ModelConfig> config = Read(make);
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->architecture, "qwen2");
+  EXPECT_TRUE(config->qkv_bias);
+  EXPECT_FALSE(config->qk_norm);
+  EXPECT_FALSE(config->permuted_qk_rows);
+  EXPECT_THAT(ErrorOf([&](TinyModel* m) {
+                make(m);
+                m->tensors.erase("blk.1.attn_k.bias");
+              }),
+              HasSubstr("tensor blk.1.attn_k.bias: expected shape [64], found no such tensor"));
+  EXPECT_THAT(ErrorOf([&](TinyModel* m) {
+                make(m);
+                m->tensors["blk.1.attn_output.bias"] = {kHidden};
+              }),
+              HasSubstr("blk.1.attn_output.bias: expected no bias but those of q, k and v"));
+}
+
+TEST(ModelConfig, Qwen3HasNormsOfQueriesAndKeys) {
+  const auto make = [](TinyModel* m) {
+    Rename(m, "qwen3");
+    for (const char* block : {"blk.0.", "blk.1."}) {
+      m->tensors[std::string(block) + "attn_q_norm.weight"] = {kHeadDim};
+      m->tensors[std::string(block) + "attn_k_norm.weight"] = {kHeadDim};
+    }
+  };
+  const Result<ModelConfig> config = Read(make);
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_TRUE(config->qk_norm);
+  EXPECT_FALSE(config->qkv_bias);
+  EXPECT_FALSE(config->permuted_qk_rows);
+  EXPECT_THAT(ErrorOf([&](TinyModel* m) {
+                make(m);
+                m->tensors["blk.0.attn_q_norm.weight"] = {kHeads * kHeadDim};
+              }),
+              HasSubstr("tensor blk.0.attn_q_norm.weight: expected shape [32], found [128]"));
+}
+
+TEST(ModelConfig, ReadsRopeScaling) {
+  const auto read = [](const std::function<void(GgufWriter*)>& add) {
+    const Result<ModelConfig> config = Read([&](TinyModel* m) { m->add = add; });
+    EXPECT_TRUE(config.ok()) << config.status().message();
+    return config->rope_scaling;
+  };
+  const RopeScaling linear = read([](GgufWriter* w) { w->AddFloat32("llama.rope.scale_linear", 4); });
+  EXPECT_EQ(linear.type, RopeScaling::Type::kLinear);
+  EXPECT_EQ(linear.factor, 4);
+  const RopeScaling none = read([](GgufWriter* w) {
+    w->AddString("llama.rope.scaling.type", "none");
+    w->AddFloat32("llama.rope.scaling.factor", 4);
+  });
+  EXPECT_EQ(none.type, RopeScaling::Type::kNone);
+  const RopeScaling yarn = read([](GgufWriter* w) {
+    w->AddString("llama.rope.scaling.type", "yarn");
+    w->AddFloat32("llama.rope.scaling.factor", 4);
+    w->AddFloat32("llama.rope.scaling.attn_factor", 0.5f);
+    w->AddFloat32("llama.rope.scaling.yarn_beta_fast", 16);
+    w->AddUint32("llama.rope.scaling.original_context_length", 64);
+  });
+  EXPECT_EQ(yarn.type, RopeScaling::Type::kYarn);
+  EXPECT_EQ(yarn.factor, 4);
+  EXPECT_EQ(yarn.original_context, 64);
+  EXPECT_EQ(yarn.beta_fast, 16);
+  EXPECT_EQ(yarn.beta_slow, 1);
+  EXPECT_NEAR(yarn.attention_factor, 0.5 * (0.1 * std::log(4.0) + 1), 1e-15);
+  const auto refused = [](const char* key, float value) {
+    return ErrorOf([&](TinyModel* m) {
+      m->add = [&](GgufWriter* w) {
+        w->AddString("llama.rope.scaling.type", "yarn");
+        w->AddFloat32(std::string("llama.rope.scaling.") + key, value);
+      };
+    });
+  };
+  EXPECT_THAT(refused("yarn_beta_fast", 1), HasSubstr("yarn_beta_fast: expected more than yarn_beta_slow"));
+  EXPECT_THAT(refused("attn_factor", 0), HasSubstr("attn_factor: expected 0.001 to 1000, found 0"));
+  EXPECT_THAT(refused("yarn_log_multiplier", 0.1f), HasSubstr("yarn_log_multiplier: expected none or 0"));
+}
+
+TEST(ModelConfig, ReadsTheFactorsOfRopeFrequencies) {
+  const auto make = [](float last, DType dtype) {
+    TinyModel model;
+    model.add = [=](GgufWriter* w) {
+      std::vector<float> factors(kHeadDim / 2, 1.0f);
+      factors.back() = last;
+      if (dtype == DType::kF32) w->AddFloatTensor("rope_freqs.weight", {kHeadDim / 2}, factors);
+      if (dtype == DType::kF16) w->AddTensor("rope_freqs.weight", dtype, {16}, std::vector<uint8_t>(32, 1));
+    };
+    return ReadModelConfig(GgufFile::FromBytes("tiny.gguf", model.Build()).value());
+  };
+  const Result<ModelConfig> config = make(8, DType::kF32);
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->rope_scaling.type, RopeScaling::Type::kFactors);
+  ASSERT_EQ(config->rope_scaling.factors.size(), size_t(kHeadDim / 2));
+  EXPECT_EQ(config->rope_scaling.factors.front(), 1);
+  EXPECT_EQ(config->rope_scaling.factors.back(), 8);
+  for (const float bad : {0.0f, -1.0f, std::nanf(""), HUGE_VALF}) {
+    EXPECT_THAT(make(bad, DType::kF32).status().message(), HasSubstr("expected factors of 1e-6 to 1e6"));
+  }
+  EXPECT_THAT(make(8, DType::kF16).status().message(), HasSubstr("rope_freqs.weight: expected F32, found F16"));
+  EXPECT_THAT(ErrorOf([](TinyModel* m) {
+                m->floats["llama.rope.scaling.factor"] = 2;
+                m->tensors["rope_freqs.weight"] = {kHeadDim / 2};
+              }),
+              HasSubstr("rope_freqs.weight: expected none beside another RoPE scaling"));
 }
 
 TEST(ModelConfig, RefusesEveryTensorThatIsMissingOrOfAnotherShape) {
@@ -217,9 +351,8 @@ TEST(ModelConfig, RefusesEveryTensorThatIsMissingOrOfAnotherShape) {
 
 TEST(ModelConfig, RefusesTensorsItWouldNotUse) {
   const auto error = [](const char* name) { return ErrorOf([=](TinyModel* m) { m->tensors[name] = {32}; }); };
-  EXPECT_THAT(error("rope_freqs.weight"),
-              HasSubstr("rope_freqs.weight: expected no RoPE scaling, found the factors of"));
-  EXPECT_THAT(error("blk.0.attn_q.bias"), HasSubstr("blk.0.attn_q.bias: expected a model without biases"));
+  EXPECT_THAT(error("rope_freqs.weight"), HasSubstr("rope_freqs.weight: expected shape [16], found [32]"));
+  EXPECT_THAT(error("blk.0.attn_q.bias"), HasSubstr("blk.0.attn_q.bias: expected no bias but those of q, k and v"));
   EXPECT_THAT(error("blk.2.attn_norm.weight"), HasSubstr("tensor blk.2.attn_norm.weight"));
   EXPECT_THAT(error("blk.0.attn_q_norm.weight"), HasSubstr("winnow does not know what this tensor is for"));
 }

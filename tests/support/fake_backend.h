@@ -75,6 +75,7 @@ class FakeBackend : public Backend {
   void DoMatMulSegmented(const Tensor&, const Weight&, int64_t, FixedPoint, const Tensor&) override { NoSuchOp(); }
   void DoAddFixedPoint(const Tensor&, FixedPoint, const Tensor&) override { NoSuchOp(); }
   void DoAdd(const Tensor&, const Tensor&) override { NoSuchOp(); }
+  void DoAddBias(const Tensor&, const Tensor&) override { NoSuchOp(); }
   void DoRopeAppend(const RopeAppendArgs&) override { NoSuchOp(); }
   void DoAttention(const AttentionArgs&) override { NoSuchOp(); }
   void DoSiluMul(const Tensor&, const Tensor&) override { NoSuchOp(); }
