@@ -1,0 +1,96 @@
+"""Hugging Face directories on the command line: they run like GGUF files, and what is missing or cut off ends all ranks
+with exit code 3 before any weight is read."""
+
+import json
+import os
+import re
+import shutil
+import unittest
+
+from cli_case import CliCase, main
+
+SECONDS = 20  # far above the second that a refusal takes: the machine may be busy
+BAD_ARGUMENT, BAD_FILE = 2, 3
+
+
+class Directories(CliCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.directory = cls.make_model("tiny/").rstrip("/")
+
+    def copy(self, name):
+        path = self.path(name)
+        shutil.copytree(self.directory, path)
+        self.addCleanup(shutil.rmtree, path)
+        return path
+
+    def refuse(self, parts, *arguments, code=BAD_FILE, np=2):
+        run = self.run_winnow("generate", "--threads", 1, "--prompt", "hello", *arguments, np=np)
+        self.assertEqual(run.code, code, run.errors)
+        self.assertEqual(len(run.messages), 1, run.errors)
+        for part in parts:
+            self.assertIn(part, run.messages[0])
+        self.assertNotIn("loading weights", run.errors)
+        self.assertLess(run.seconds, SECONDS)
+
+    def test_one_rank_and_two_give_the_same(self):
+        one, two = (self.generate_json("--prompt", "hello world", "--max-tokens", 8, model=self.directory, np=np)
+                    for np in (None, 2))
+        self.assertEqual(one["token_ids"], two["token_ids"])
+        self.assertEqual(one["logprobs"], two["logprobs"])
+
+    def test_missing_and_cut_shards_end_all_ranks(self):
+        path = self.copy("broken")
+        shard = os.path.join(path, "model-00002-of-00003.safetensors")
+        size = os.path.getsize(shard)
+        os.truncate(shard, size - 4096)
+        self.refuse(["model-00002-of-00003.safetensors", str(size - 4096), "cut off"], "-m", path)
+        os.remove(shard)
+        self.refuse(["3 shards", "missing model-00002-of-00003.safetensors"], "-m", path)
+
+    def test_sampling_of_the_model_holds_unless_flags_say_otherwise(self):
+        path = self.copy("sampled")
+        with open(os.path.join(path, "generation_config.json"), "w") as file:
+            json.dump({"do_sample": True, "temperature": 0.5, "top_k": 5, "repetition_penalty": 1.1}, file)
+
+        def sampling(*flags):
+            run = self.generate("--json", "--prompt", "hello", "--max-tokens", 2, *flags, model=path)
+            return run.objects[0]["sampling"], run.errors
+
+        found, errors = sampling()
+        self.assertEqual((found["temperature"], found["top_k"]), (0.5, 5))
+        self.assertIn("sampling with temperature 0.5, top_k 5", errors)
+        self.assertIn("winnow does not have repetition_penalty 1.1", errors)
+        found, errors = sampling("--top-k", 7)
+        self.assertEqual((found["temperature"], found["top_k"]), (0.5, 7))
+        found, errors = sampling("--temperature", 0)
+        self.assertEqual((found["temperature"], found["top_k"]), (0, 0))
+        self.assertNotIn("sampling with", errors)
+
+    def test_made_up_weights_need_a_configuration_alone(self):
+        path = self.copy("dummy")
+        for name in os.listdir(path):
+            if "safetensors" in name:
+                os.remove(os.path.join(path, name))
+        one, two = (self.generate_json("--prompt", "hello", "--max-tokens", 4, "--load-format", "dummy", model=path, np=np)
+                    for np in (None, 2))
+        self.assertEqual(one["token_ids"], two["token_ids"])
+        self.assertIn("made-up", one["run"]["model"])
+        self.refuse(["--load-format", "auto or dummy", "'pt'"], "-m", path, "--load-format", "pt", code=BAD_ARGUMENT)
+        self.refuse(["--load-format dummy"], "-m", os.path.join(path, "config.json"), np=None)
+
+    def test_inspect_shows_what_a_directory_holds(self):
+        run = self.run_winnow("inspect", "--json", self.directory)
+        self.assertEqual(run.code, 0, run.errors)
+        [shown] = run.objects
+        self.assertEqual(shown["format"], "Hugging Face directory")
+        self.assertTrue(shown["runs_on_winnow"])
+        self.assertEqual(shown["valid_rank_counts"], list(range(1, 10)))
+        self.assertIn("model.embed_tokens.weight", [tensor["name"] for tensor in shown["tensors"]])
+        run = self.run_winnow("inspect", self.directory)
+        self.assertTrue(re.search(r"BF16 +15 tensors", run.output), run.output)
+
+
+if __name__ == "__main__":
+    main()
