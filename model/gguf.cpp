@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "model/gguf_parser.h"
+#include "model/gguf_split.h"
 
 namespace winnow {
 namespace {
@@ -120,6 +121,18 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 }
 
 Result<GgufFile> GgufFile::Open(const std::string& path) {
+  WINNOW_ASSIGN_OR_RETURN(GgufFile file, OpenPart(path));
+  if (GgufSplit::IsPart(file)) return GgufSplit::Join(std::move(file));
+  return file;
+}
+
+uint64_t GgufFile::num_file_bytes() const {
+  uint64_t sum = file_.bytes().size();
+  for (const FileBytes& file : more_files_) sum += file.bytes().size();
+  return sum;
+}
+
+Result<GgufFile> GgufFile::OpenPart(const std::string& path) {
   WINNOW_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Map(path));
   return GgufParser::Parse(GgufFile(path, std::move(bytes)));
 }

@@ -54,13 +54,14 @@ struct GgufTensor : TensorInfo {
 
 class GgufFile : public TensorSource {
  public:
+  // A whole model: of a file that is one of several parts (model/gguf_split.h), all of them.
   static Result<GgufFile> Open(const std::string& path);
   // The same from memory; `label` stands for the path in messages.
   static Result<GgufFile> FromBytes(const std::string& label, const std::vector<uint8_t>& bytes);
 
   const std::string& path() const { return path_; }
   uint32_t version() const { return version_; }
-  uint64_t num_file_bytes() const { return file_.bytes().size(); }
+  uint64_t num_file_bytes() const;  // of all parts
 
   bool Has(std::string_view key) const { return metadata_.contains(key); }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
@@ -91,11 +92,15 @@ class GgufFile : public TensorSource {
 
  private:
   friend class GgufParser;
+  friend class GgufSplit;
+  // One file, be it a part of several.
+  static Result<GgufFile> OpenPart(const std::string& path);
   GgufFile(std::string path, FileBytes file) : path_(std::move(path)), file_(std::move(file)) {}
   Result<const GgufValue*> FindValue(std::string_view key) const;
 
   std::string path_;
   FileBytes file_;
+  std::vector<FileBytes> more_files_;  // of a split model
   uint32_t version_ = 0;
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;

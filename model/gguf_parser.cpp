@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "model/gguf_type_text.h"
+
 namespace winnow {
 namespace {
 
@@ -225,8 +227,7 @@ Status GgufParser::ParseTensor(uint64_t index) {
   WINNOW_RETURN_IF_ERROR(Read(what + ": type", &type));
   const std::optional<DType> dtype = DTypeFromGguf(type);
   if (!dtype) {
-    return file_.Bad(what + ": expected a tensor type that winnow reads (F32, F16, BF16, Q4_0 ... Q6_K), found type " +
-                     std::to_string(type));
+    return file_.Bad(what + ": type " + GgufTypeText(type) + " is not supported; supported: " + SupportedTypesText());
   }
   tensor.dtype = *dtype;
   if (tensor.shape[0] % BlockElements(*dtype) != 0) {

@@ -207,8 +207,9 @@ TEST(Gguf, RefusesBadTensors) {
   };
   EXPECT_THAT(error([&](GgufWriter* w) { w->AddRawTensor("norm", 0, {16}, bytes); }), HasSubstr("found norm twice"));
   EXPECT_THAT(error([&](GgufWriter* w) { w->AddRawTensor("odd", 16, {256}, bytes); }),
-              HasSubstr("tensor odd: expected a tensor type"));
-  EXPECT_THAT(error([&](GgufWriter* w) { w->AddRawTensor("odd", 16, {256}, bytes); }), HasSubstr("found type 16"));
+              HasSubstr("tensor odd: type 16 (IQ2_XXS) is not supported; supported: F32, F16, Q4_0, "));
+  EXPECT_THAT(error([&](GgufWriter* w) { w->AddRawTensor("odd", 250, {256}, bytes); }),
+              HasSubstr("tensor odd: type 250 is not supported; supported: "));
   EXPECT_THAT(error([&](GgufWriter* w) { w->AddRawTensor("t", 0, {}, bytes); }),
               HasSubstr("expected 1 to 4 dimension"));
   EXPECT_THAT(error([&](GgufWriter* w) { w->AddRawTensor("t", 0, {1, 1, 1, 1, 1}, bytes); }), HasSubstr("found 5"));

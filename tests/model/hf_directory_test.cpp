@@ -128,8 +128,8 @@ TEST_F(HfDirectoryTest, GenerationConfigAddsEndsOfTextAndDefaults) {
   for (int32_t id : {3, 5, 7}) EXPECT_THAT(ends, testing::Contains(id));
   EXPECT_TRUE(std::is_sorted(ends.begin(), ends.end()));
 
-  for (const auto& [key, value] :
-       nlohmann::json{{"temperature", "hot"}, {"top_p", 1.5}, {"eos_token_id", -1}}.items()) {
+  const nlohmann::json wrong = {{"temperature", "hot"}, {"top_p", 1.5}, {"eos_token_id", -1}};
+  for (const auto& [key, value] : wrong.items()) {
     directory.generation_config = {{key, value}};
     Write(directory);
     ExpectRefused({"generation_config.json", key});
