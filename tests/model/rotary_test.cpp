@@ -83,6 +83,28 @@ TEST(RotaryTable, StretchesFrequenciesAsTheScalingSays) {
   });
 }
 
+// Compacted positions and expected-attention turn stored keys and queries by frequencies(): what CosSin turned.
+TEST(RotaryTable, FrequenciesAreThoseOfCosinesAndSinesUpToTheAttentionFactor) {
+  using Type = RopeScaling::Type;
+  for (const Type type : {Type::kNone, Type::kLinear, Type::kLlama3, Type::kYarn, Type::kFactors}) {
+    const RopeScaling scaling{.type = type,
+                              .factor = 4,
+                              .original_context = 512,
+                              .attention_factor = 1.25,
+                              .factors = std::vector<float>(16, 3.0f)};
+    RotaryTable table(10000, 32, scaling);
+    const double size = type == Type::kYarn ? 1.25 : 1;
+    for (const int64_t position : {1, 90, 700}) {
+      const auto row = table.CosSin(position);
+      for (size_t i = 0; i < 16; ++i) {
+        const double angle = double(position) * table.frequencies()[i];
+        EXPECT_NEAR(row[i], size * std::cos(angle), 2e-7) << position << " " << i;
+        EXPECT_NEAR(row[16 + i], size * std::sin(angle), 2e-7) << position << " " << i;
+      }
+    }
+  }
+}
+
 TEST(RotaryTable, YarnsAttentionFactorIsInCosinesAndSines) {
   const RopeScaling scaling{.type = RopeScaling::Type::kYarn, .original_context = 64, .attention_factor = 1.5};
   RotaryTable table(10000, 8, scaling), plain(10000, 8);
