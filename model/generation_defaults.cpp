@@ -4,7 +4,7 @@
 
 #include "model/file_bytes.h"
 #include "model/hf_config_fields.h"
-#include "model/sampler.h"
+#include "model/sampling_params.h"
 #include "model/strict_json.h"
 
 namespace winnow {
