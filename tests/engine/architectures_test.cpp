@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/exact_math.h"
 #include "engine/rank_engine.h"
@@ -131,6 +132,21 @@ TEST_P(Architectures, AGgufFileOfTheSameWeightsGivesTheSameBits) {
       ASSERT_NEAR(found[row][id], expected[row][id], 1e-5 * largest) << row;
     }
   }
+}
+
+TEST(DummyModel, ActivationsOf80LayersStayFiniteAndOfTheSameBitsOnAnyRanks) {
+  Golden golden = ReadGolden("qwen3");
+  golden.config["tie_word_embeddings"] = false;
+  const ModelConfig config = ConfigOf(golden, 80);
+  const DummyWeights weights(config, DType::kBF16, "config.json");
+  const std::vector<int32_t> ids(golden.ids.begin(), golden.ids.begin() + 12);
+  const Rows rows = LogitsOf(weights, config, "cpu", 1, ids);
+  for (const auto& row : rows) {
+    const double squares = std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
+    const double size = std::sqrt(squares / double(row.size()));
+    EXPECT_TRUE(size > 0.3 && size < 3) << size;
+  }
+  EXPECT_TRUE(LogitsOf(weights, config, "cpu", 3, ids) == rows);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Architectures,

@@ -5,8 +5,10 @@
 
 #include <cmath>
 
+#include "model/dummy_weights.h"
 #include "tests/e2e/requests.h"
 #include "tests/engine/group_engine.h"
+#include "tests/support/gguf_copy.h"
 #include "tests/support/tiny_model.h"
 
 namespace winnow {
@@ -44,13 +46,11 @@ Heads Read(const SequenceCache& cache) {
   return heads;
 }
 
-TEST(CompactedPositions, TheCacheIsThatOfATextOfTheKeptTokens) {
-  const TinyModel model({.num_layers = 1, .num_query_heads = 6, .num_kv_heads = 3, .ffn_size = 384});
+void ExpectTheCacheOfATextOfTheKeptTokens(const GgufFile& file, const ModelConfig& config) {
   const EngineOptions options{.kv_cache_dtype = DType::kF32, .pool_slots = 512, .check_ranks = true};
   const std::vector<int32_t> prompt = RandomTokens(3, 90, 250);
   std::vector<Heads> seen;
-  RunGroup(1, model.file, model.config, options, {.max_num_batched_tokens = 5},
-           {Ask(prompt, 1, "streaming-llm-compacted")},
+  RunGroup(1, file, config, options, {.max_num_batched_tokens = 5}, {Ask(prompt, 1, "streaming-llm-compacted")},
            [&](int, const StepItem&, const SequenceCache& cache, PagePool&) { seen.push_back(Read(cache)); });
   int64_t evicted = 0;
   for (const Heads& heads : seen) {
@@ -58,7 +58,7 @@ TEST(CompactedPositions, TheCacheIsThatOfATextOfTheKeptTokens) {
     std::vector<int32_t> kept;
     for (int32_t position : heads.positions) kept.push_back(prompt[size_t(position)]);
     Heads fresh;
-    RunGroup(1, model.file, model.config, options, {}, {Ask(kept, 1, "full")},
+    RunGroup(1, file, config, options, {}, {Ask(kept, 1, "full")},
              [&](int, const StepItem&, const SequenceCache& cache, PagePool&) { fresh = Read(cache); });
     for (size_t head = 0; head < 3; ++head) {
       ASSERT_EQ(heads.values[head], fresh.values[head]);
@@ -70,6 +70,28 @@ TEST(CompactedPositions, TheCacheIsThatOfATextOfTheKeptTokens) {
     evicted += heads.positions.back() - int32_t(heads.positions.size()) + 1 > 0;
   }
   EXPECT_GT(evicted, 8);
+}
+
+TEST(CompactedPositions, TheCacheIsThatOfATextOfTheKeptTokens) {
+  const TinyModel model({.num_layers = 1, .num_query_heads = 6, .num_kv_heads = 3, .ffn_size = 384});
+  ExpectTheCacheOfATextOfTheKeptTokens(model.file, model.config);
+}
+
+// Keys turn by the scaled frequencies, and keep the attention factor that they were written with.
+TEST(CompactedPositions, ScaledFrequenciesTurnKeysToo) {
+  for (const RopeScaling::Type type : {RopeScaling::Type::kLlama3, RopeScaling::Type::kYarn}) {
+    ModelConfig config;
+    config.architecture = "qwen2", config.qkv_bias = true;
+    config.hidden_size = 192, config.num_layers = 1, config.num_query_heads = 6, config.num_kv_heads = 3;
+    config.head_dim = 32, config.ffn_size = 384, config.vocab_size = 256, config.max_context = 4096;
+    config.rms_epsilon = 1e-6f, config.rope_theta = 10000;
+    config.rope_scaling = {.type = type, .factor = 4, .original_context = 256};
+    if (type == RopeScaling::Type::kYarn) config.rope_scaling.attention_factor = 1.2;
+    const DummyWeights weights(config, DType::kF32, "config.json");
+    const auto file = GgufFile::FromBytes("scaled", GgufCopyOf(weights, config));
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ExpectTheCacheOfATextOfTheKeptTokens(*file, ReadModelConfig(*file).value());
+  }
 }
 
 TEST(CompactedPositions, PositionsOfTheTextAreWhatIsReported) {

@@ -6,6 +6,8 @@
 
 #include "engine/leader.h"
 #include "engine/rank_engine.h"
+#include "model/dummy_weights.h"
+#include "tests/support/gguf_copy.h"
 #include "tests/support/naive_llama.h"
 #include "tests/support/tiny_model.h"
 
@@ -28,7 +30,12 @@ struct Answer {
   std::vector<std::vector<float>> logits;  // that each token was drawn from
 };
 
-Answer Run(const TinyModel& model, const Request& request, int64_t max_num_batched_tokens) {
+struct Model {
+  GgufFile file;
+  ModelConfig config;
+};
+
+Answer Run(const Model& model, const Request& request, int64_t max_num_batched_tokens) {
   Answer answer;
   const auto communicator = MakeLocalCommunicator();
   const auto engine = RankEngine::Make(model.file, model.config, kFloat, *communicator, nullptr).value();
@@ -46,8 +53,7 @@ Answer Run(const TinyModel& model, const Request& request, int64_t max_num_batch
   return answer;
 }
 
-void ExpectNaiveLogits(const TinyModelSpec& spec, const NaiveEviction& eviction, int64_t chunk) {
-  const TinyModel model(spec);
+void ExpectNaiveLogits(const Model& model, const NaiveEviction& eviction, int64_t chunk) {
   Request request;
   request.prompt = Text(50);
   request.max_tokens = 30;
@@ -69,6 +75,35 @@ void ExpectNaiveLogits(const TinyModelSpec& spec, const NaiveEviction& eviction,
     // Logits are a few units; errors of float, grown over two layers, stay below 1e-4.
     for (size_t id = 0; id < naive.size(); ++id) {
       ASSERT_NEAR(answer.logits[i][id], naive[id], 1e-3) << "token " << i << " of the answer, id " << id;
+    }
+  }
+}
+
+void ExpectNaiveLogits(const TinyModelSpec& spec, const NaiveEviction& eviction, int64_t chunk) {
+  TinyModel model(spec);
+  ExpectNaiveLogits(Model{std::move(model.file), model.config}, eviction, chunk);
+}
+
+// Biases, norms of queries and keys, heads that are no part of the hidden size, scaled RoPE: evictions leave each key
+// where its position put it.
+TEST(EngineAgainstNaive, LogitsOfOtherArchitecturesAfterEvictions) {
+  using Type = RopeScaling::Type;
+  for (const Type type : {Type::kNone, Type::kLinear, Type::kLlama3, Type::kYarn}) {
+    for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
+      ModelConfig config;
+      config.architecture = architecture;
+      config.hidden_size = 96, config.num_layers = 2, config.num_query_heads = 4, config.num_kv_heads = 2;
+      config.head_dim = 32, config.ffn_size = 256, config.vocab_size = 256, config.max_context = 4096;
+      config.rms_epsilon = 1e-6f, config.rope_theta = 10000;
+      config.qkv_bias = config.architecture == "qwen2", config.qk_norm = config.architecture == "qwen3";
+      config.rope_scaling = {.type = type, .factor = 4, .original_context = 256};
+      if (type == Type::kYarn) config.rope_scaling.attention_factor = 1.2;
+      const DummyWeights weights(config, DType::kF32, "config.json");
+      auto file = GgufFile::FromBytes(architecture, GgufCopyOf(weights, config));
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      ModelConfig read = ReadModelConfig(*file).value();
+      read.rope_scaling = config.rope_scaling;  // the file has llama3's as a factor for each frequency
+      ExpectNaiveLogits(Model{std::move(*file), read}, {.budget = 20, .interval = 6, .sink_tokens = 3}, 7);
     }
   }
 }

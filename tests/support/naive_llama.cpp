@@ -9,6 +9,7 @@ namespace winnow {
 
 NaiveLlama::NaiveLlama(const GgufFile& file, const ModelConfig& config) : config_(config) {
   for (const GgufTensor& tensor : file.gguf_tensors()) {
+    if (tensor.name == "rope_freqs.weight") continue;  // config has them
     const int64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
     const int64_t row_bytes = tensor.num_bytes / rows;
     std::vector<float> row(static_cast<size_t>(tensor.shape[0]));
@@ -39,14 +40,66 @@ NaiveLlama::Vector NaiveLlama::Norm(const Vector& x, const std::string& gain) co
   return y;
 }
 
+NaiveLlama::Vector NaiveLlama::Project(const std::string& name, const Vector& x) const {
+  Vector y = Times(Get(name + ".weight"), x);
+  if (Has(name + ".bias")) {
+    for (size_t i = 0; i < y.size(); ++i) y[i] += Get(name + ".bias").values[i];
+  }
+  if (!Has(name + "_norm.weight")) return y;
+  Vector normed;
+  for (auto head = y.begin(); head != y.end(); head += config_.head_dim) {
+    const Vector one = Norm(Vector(head, head + config_.head_dim), name + "_norm.weight");
+    normed.insert(normed.end(), one.begin(), one.end());
+  }
+  return normed;
+}
+
+double NaiveLlama::Frequency(size_t pair) const {
+  const RopeScaling& scaling = config_.rope_scaling;
+  const double theta = double(config_.rope_theta), dims = double(config_.head_dim), pi = std::acos(-1.0);
+  const double plain = 1 / std::pow(theta, 2 * double(pair) / dims), context = double(scaling.original_context);
+  const double wave = 2 * pi / plain;  // positions for a whole turn
+  switch (scaling.type) {
+    case RopeScaling::Type::kNone:
+      return plain;
+    case RopeScaling::Type::kLinear:
+      return plain / scaling.factor;
+    case RopeScaling::Type::kFactors:
+      return plain / double(scaling.factors[pair]);
+    case RopeScaling::Type::kLlama3: {
+      const double shortest = context / scaling.high_freq_factor, longest = context / scaling.low_freq_factor;
+      if (wave <= shortest) return plain;
+      if (wave >= longest) return plain / scaling.factor;
+      const double share = (1 / wave - 1 / longest) / (1 / shortest - 1 / longest);
+      return plain * (share + (1 - share) / scaling.factor);
+    }
+    case RopeScaling::Type::kYarn: {
+      const auto pair_that_turns = [&](double times) {  // within the original context
+        return std::log(context / (2 * pi * times)) / std::log(theta) * dims / 2;
+      };
+      const double begin = std::max(0.0, std::floor(pair_that_turns(scaling.beta_fast)));
+      const double end = std::min(dims - 1, std::ceil(pair_that_turns(scaling.beta_slow)));
+      if (double(pair) <= begin) return plain;
+      if (double(pair) >= end) return plain / scaling.factor;
+      const double share = (double(pair) - begin) / (end - begin);
+      return plain * (1 - share + share / scaling.factor);
+    }
+  }
+  return 0;
+}
+
 void NaiveLlama::Rotate(Vector& x, int64_t position) const {
-  const size_t head_dim = size_t(config_.head_dim);
-  for (size_t i = 0; i < x.size(); i += 2) {
-    const double exponent = -double(i % head_dim) / double(head_dim);
-    const double angle = double(position) * std::pow(double(config_.rope_theta), exponent);
-    const double a = x[i], b = x[i + 1];
-    x[i] = a * std::cos(angle) - b * std::sin(angle);
-    x[i + 1] = a * std::sin(angle) + b * std::cos(angle);
+  const size_t head_dim = size_t(config_.head_dim), half = head_dim / 2;
+  const bool is_yarn = config_.rope_scaling.type == RopeScaling::Type::kYarn;
+  const double size = is_yarn ? config_.rope_scaling.attention_factor : 1;
+  for (size_t head = 0; head < x.size(); head += head_dim) {
+    for (size_t i = 0; i < half; ++i) {
+      double& first = x[head + (config_.permuted_qk_rows ? 2 * i : i)];
+      double& second = x[head + (config_.permuted_qk_rows ? 2 * i + 1 : i + half)];
+      const double angle = double(position) * Frequency(i), a = first, b = second;
+      first = size * (a * std::cos(angle) - b * std::sin(angle));
+      second = size * (a * std::sin(angle) + b * std::cos(angle));
+    }
   }
 }
 
@@ -86,11 +139,11 @@ NaiveLlama::Vector NaiveLlama::Read(int32_t token, const std::vector<int64_t>& v
     Vector x = Norm(hidden, prefix + "attn_norm.weight");
     double squared = 0;
     for (double value : x) squared += value * value;
-    Vector q = Times(Get(prefix + "attn_q.weight"), x), k = Times(Get(prefix + "attn_k.weight"), x);
+    Vector q = Project(prefix + "attn_q", x), k = Project(prefix + "attn_k", x);
     Rotate(q, position);
     Rotate(k, position);
     memories[layer].keys.push_back(k);
-    memories[layer].values.push_back(Times(Get(prefix + "attn_v.weight"), x));
+    memories[layer].values.push_back(Project(prefix + "attn_v", x));
     std::vector<Vector> weights;
     add(Times(Get(prefix + "attn_output.weight"), Attend(q, memories[layer], visible, &weights)));
     if (paid != nullptr) paid->push_back({std::sqrt(squared), weights});

@@ -1,5 +1,6 @@
-// A Llama forward pass in the plainest double arithmetic, straight from the tensors of a GGUF file and sharing no code
-// with model/, compute/ or kv/: the oracle for what the engine computes, evictions included. One thread.
+// A forward pass of Llama, Qwen2 and Qwen3 models in the plainest double arithmetic, straight from the tensors of a
+// GGUF file and sharing no code with model/, compute/ or kv/: the oracle for what the engine computes, evictions
+// included. One thread.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +55,15 @@ class NaiveLlama {
     std::vector<Vector> weights;  // [query head][visible]
   };
 
+  bool Has(const std::string& name) const { return tensors_.contains(name); }
   const Matrix& Get(const std::string& name) const { return tensors_.at(name); }
   static Vector Times(const Matrix& matrix, const Vector& x);
   Vector Norm(const Vector& x, const std::string& gain) const;
-  // Turns every head's row pairs (2i, 2i + 1), as files of the llama family mean them.
+  // x W^T, plus the bias where the file has one, its heads normed where the file has a gain for them.
+  Vector Project(const std::string& name, const Vector& x) const;
+  // Radians per position of a head's pair, scaled.
+  double Frequency(size_t pair) const;
+  // Turns every head's row pairs: (2i, 2i + 1) in files of the llama family, (i, i + head_dim / 2) in others.
   void Rotate(Vector& x, int64_t position) const;
   Vector Attend(const Vector& q, const Memory& memory, const std::vector<int64_t>& visible,
                 std::vector<Vector>* weights) const;
