@@ -99,8 +99,12 @@ void AddTokenizeFlags(CLI::App& command, TokenizeOptions* o) {
   command.add_option("file", o->file, "a file with the text; neither: standard input");
   command.add_flag("--special", o->special,
                    "what looks like a special token is one; default: it is text, as in what users write");
-  command.add_flag("--bos,!--no-bos", o->add_bos,
-                   "with or without the begin-of-text token in front; default: as the model says");
+  auto* bos = command.add_flag_callback(
+      "--bos", [o] { o->add_bos = true; }, "the begin-of-text token in front; default: as the model says");
+  command
+      .add_flag_callback(
+          "--no-bos", [o] { o->add_bos = false; }, "never in front")
+      ->excludes(bos);
   command.add_flag("--json", o->json, "one JSON object a token");
 }
 
