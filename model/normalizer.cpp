@@ -17,8 +17,8 @@ bool IsAscii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char byte) { return uint8_t(byte) < 0x80; });
 }
 
-// Form C as Hugging Face's tokenizers make it, whose tables are those of Unicode 9: marks that came later stay where they
-// are. What today's form C leaves alone, theirs leaves alone too.
+// Form C as Hugging Face's tokenizers make it, whose tables are those of Unicode 9: marks that came later stay where
+// they are. What today's form C leaves alone, theirs leaves alone too.
 const icu::Normalizer2& FormCOfUnicode9(const icu::Normalizer2& form_c) {
   static const icu::UnicodeSet* const characters = [] {
     UErrorCode error = U_ZERO_ERROR;
