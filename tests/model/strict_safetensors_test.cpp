@@ -61,9 +61,9 @@ TEST(StrictSafetensors, AHeaderAboveTheFormatsCapIsRefusedWithTheCap) {
 }
 
 // Field case 80: a header of many names costs in proportion to its length, and one of them twice is still found.
-TEST(StrictSafetensors, AHundredThousandNamesAreReadAndOneTwiceIsNamed) {
+TEST(StrictSafetensors, ThirtyThousandNamesAreReadAndOneTwiceIsNamed) {
   std::string header = "{";
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 30'000; ++i) {
     header += "\"t" + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)";
   }
   const std::string last = R"("t77":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
