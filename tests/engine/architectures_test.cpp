@@ -103,6 +103,7 @@ TEST_P(Architectures, BitsDoNotDependOnRanks) {
   const Rows alone = LogitsOf(weights, config, "cpu", 1, golden.ids);
   EXPECT_TRUE(LogitsOf(weights, config, "cpu", 2, golden.ids) == alone);
   EXPECT_TRUE(LogitsOf(weights, config, "cpu", 3, golden.ids) == alone);
+  EXPECT_TRUE(LogitsOf(weights, config, "cpu", 4, golden.ids) == alone) << "replicas of a KV head";
 }
 
 // Rows of Q and K stand in another order there, for llama alone (field case 76).
