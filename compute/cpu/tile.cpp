@@ -40,6 +40,23 @@ float GetFloat(const std::byte* from, int64_t lane) {
   return value;
 }
 
+// 8 rows of 8 elements, at from[row] + offset, as 8 columns: element i of all rows stands at to + 16 * i elements.
+// Three rounds, each of which interleaves rows that are 4 apart: row r holds, after all of them, what column r held.
+template <class T>
+void Transpose8(const std::byte* const* from, int64_t offset, std::byte* to) {
+  using Vector [[gnu::vector_size(8 * sizeof(T))]] = T;
+  Vector rows[8], mixed[8];
+  for (int r = 0; r < 8; ++r) std::memcpy(&rows[r], from[r] + offset, sizeof(Vector));
+  for (int round = 0; round < 3; ++round) {
+    for (int r = 0; r < 4; ++r) {
+      mixed[2 * r] = __builtin_shufflevector(rows[r], rows[r + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+      mixed[2 * r + 1] = __builtin_shufflevector(rows[r], rows[r + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+    }
+    for (int r = 0; r < 8; ++r) rows[r] = mixed[r];
+  }
+  for (int i = 0; i < 8; ++i) std::memcpy(to + int64_t(sizeof(T)) * kTileRows * i, &rows[i], sizeof(Vector));
+}
+
 }  // namespace
 
 TileKind TileKindOf(DType dtype) {
@@ -78,13 +95,16 @@ TileKind TileKindOf(DType dtype) {
 
 void WriteTileLane(TileKind kind, const WeightBlock32& block, int64_t lane, std::byte* tile) {
   const TileForm form = FormOf(kind);
-  const int top = form.nibbles ? 15 : 255;
+  // First in the order of inputs, where the loops become vector instructions; then to their places, four at a time.
+  alignas(32) uint8_t bytes[kTileInputs];
   for (int64_t i = 0; i < kTileInputs; ++i) {
-    const int q = block.q[i] + form.offset;
-    WINNOW_DCHECK(form.is_signed || (q >= 0 && q <= top));
-    std::byte& to = tile[ByteOffset(form.nibbles ? i % 16 : i, lane)];
-    to = form.nibbles && i >= 16 ? to | std::byte(q << 4) : std::byte(q & top);
+    WINNOW_DCHECK(form.is_signed || (block.q[i] + form.offset >= 0 && block.q[i] + form.offset < 256));
+    bytes[i] = uint8_t(block.q[i] + form.offset);
   }
+  if (form.nibbles) {
+    for (int64_t i = 0; i < 16; ++i) bytes[i] = uint8_t((bytes[i] & 15) | bytes[16 + i] << 4);
+  }
+  for (int64_t i = 0; i < form.q_bytes() / 64; ++i) std::memcpy(tile + ByteOffset(4 * i, lane), bytes + 4 * i, 4);
   for (int i = 0; i < form.num_factors; ++i) {
     std::byte* scale = tile + form.q_bytes() + i * form.factor_bytes();
     std::byte* min = tile + form.min_begin() + i * form.factor_bytes();
@@ -98,10 +118,22 @@ void WriteTileLane(TileKind kind, const WeightBlock32& block, int64_t lane, std:
   }
 }
 
-void WriteFloatTileLane(TileKind kind, const std::byte* elements, int64_t lane, std::byte* tile) {
+void WriteFloatTile(TileKind kind, const std::byte* const* from, int64_t offset, int64_t lanes, std::byte* tile) {
   const int64_t size = kind == TileKind::kFloat ? 4 : 2;
-  for (int64_t i = 0; i < kTileInputs; ++i) {
-    std::memcpy(tile + size * (kTileRows * i + lane), elements + size * i, size_t(size));
+  if (lanes == kTileRows) {
+    for (int64_t lane = 0; lane < kTileRows; lane += 8) {
+      for (int64_t input = 0; input < kTileInputs; input += 8) {
+        std::byte* to = tile + size * (kTileRows * input + lane);
+        if (size == 2) Transpose8<uint16_t>(from + lane, offset + size * input, to);
+        if (size == 4) Transpose8<uint32_t>(from + lane, offset + size * input, to);
+      }
+    }
+    return;
+  }
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    for (int64_t i = 0; i < kTileInputs; ++i) {
+      std::memcpy(tile + size * (kTileRows * i + lane), from[lane] + offset + size * i, size_t(size));
+    }
   }
 }
 

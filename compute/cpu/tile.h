@@ -94,8 +94,8 @@ constexpr int64_t TileBytes(TileKind kind) {
 
 // Writes one row (lane) of a tile from a decoded block, for the quantised kinds.
 void WriteTileLane(TileKind kind, const WeightBlock32& block, int64_t lane, std::byte* tile);
-// Writes one lane from 32 elements of a file row, for the float kinds.
-void WriteFloatTileLane(TileKind kind, const std::byte* elements, int64_t lane, std::byte* tile);
+// Writes `lanes` rows of a tile from 32 elements each, at from[lane] + offset, for the float kinds. The others stay.
+void WriteFloatTile(TileKind kind, const std::byte* const* from, int64_t offset, int64_t lanes, std::byte* tile);
 // De-quantises one lane of a tile into 32 floats, bit for bit as DequantiseRow does from the file.
 void DequantiseTileLane(TileKind kind, const std::byte* tile, int64_t lane, float* out);
 

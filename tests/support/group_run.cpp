@@ -52,10 +52,10 @@ RequestOutcome ToOutcome(const Completion& completion) {
 
 }  // namespace
 
-RunOutcome RunRank(const GgufFile& file, const ModelConfig& config, const RunSettings& settings,
+RunOutcome RunRank(const TensorSource& source, const ModelConfig& config, const RunSettings& settings,
                    const std::vector<Request>& requests, Communicator& communicator) {
   RunOutcome outcome;
-  auto engine = RankEngine::Make(file, config, settings.engine, communicator, nullptr);
+  auto engine = RankEngine::Make(source, config, settings.engine, communicator, nullptr);
   outcome.status = AgreeOnStatus(communicator, engine.status());
   if (!outcome.status.ok()) return outcome;
   return RunOnEngine(**engine, config, settings, requests, communicator);
@@ -95,12 +95,12 @@ RunOutcome RunOnEngine(RankEngine& engine, const ModelConfig& config, const RunS
   return outcome;
 }
 
-RunOutcome RunOnThreads(int num_ranks, const GgufFile& file, const ModelConfig& config, const RunSettings& settings,
-                        const std::vector<Request>& requests) {
+RunOutcome RunOnThreads(int num_ranks, const TensorSource& source, const ModelConfig& config,
+                        const RunSettings& settings, const std::vector<Request>& requests) {
   RunOutcome outcome;
   std::mutex mutex;  // guards outcome
   RunThreadRanks(num_ranks, [&](Communicator& communicator) {
-    RunOutcome mine = RunRank(file, config, settings, requests, communicator);
+    RunOutcome mine = RunRank(source, config, settings, requests, communicator);
     const std::lock_guard lock(mutex);
     if (communicator.rank() == 0) outcome = std::move(mine);
   });

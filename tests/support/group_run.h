@@ -41,15 +41,15 @@ struct RunOutcome {
 };
 
 // One rank's part, for communicators of any kind. The outcome is complete on rank 0 only.
-RunOutcome RunRank(const GgufFile& file, const ModelConfig& config, const RunSettings& settings,
+RunOutcome RunRank(const TensorSource& source, const ModelConfig& config, const RunSettings& settings,
                    const std::vector<Request>& requests, Communicator& communicator);
 // The same on an engine that is there already (settings.engine as it was made with), so that a model is loaded once.
 RunOutcome RunOnEngine(RankEngine& engine, const ModelConfig& config, const RunSettings& settings,
                        const std::vector<Request>& requests, Communicator& communicator);
 
 // The same on `num_ranks` ranks that are threads of this process.
-RunOutcome RunOnThreads(int num_ranks, const GgufFile& file, const ModelConfig& config, const RunSettings& settings,
-                        const std::vector<Request>& requests);
+RunOutcome RunOnThreads(int num_ranks, const TensorSource& source, const ModelConfig& config,
+                        const RunSettings& settings, const std::vector<Request>& requests);
 
 // One line a request: readable, and equal exactly when the bits are.
 std::string Describe(const RunOutcome& outcome);

@@ -1,7 +1,9 @@
 #include "tests/support/tiny_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/philox.h"
@@ -34,6 +36,41 @@ uint16_t HalfBits(float value) {
   return uint16_t(sign | ((((bits >> 23 & 0xffu) - 112u) << 10) | (bits >> 13 & 0x3ffu)));
 }
 
+// Block formats made of random bytes: where the scales lie, and what a scale of 1 would give.
+struct BlockForm {
+  DType dtype;
+  std::vector<int64_t> halves;  // bytes of d, and of the minimum's scale where there is one
+  float deviation;              // of the integers (times their own scales, in K formats)
+  float min_per_scale;          // how large the minimum's scale is, so that weights are about as often below zero
+};
+const BlockForm& FormOf(DType dtype) {
+  static const std::vector<BlockForm> forms = {
+      {DType::kQ5_0, {0}, 9.2f, 0},      {DType::kQ5_1, {0, 2}, 9.2f, -15.5f}, {DType::kQ2_K, {80, 82}, 12.0f, 1.5f},
+      {DType::kQ3_K, {108}, 42.0f, 0},   {DType::kQ4_K, {0, 2}, 180.0f, 7.5f}, {DType::kQ5_K, {0, 2}, 370.0f, 15.5f},
+      {DType::kQ6_K, {208}, 1350.0f, 0}, {DType::kIQ4_NL, {0}, 66.0f, 0},      {DType::kIQ4_XS, {0}, 1200.0f, 0}};
+  for (const BlockForm& form : forms) {
+    if (form.dtype == dtype) return form;
+  }
+  WINNOW_CHECK(!"a block format of this table");
+  __builtin_unreachable();
+}
+
+std::vector<uint8_t> RandomBlocks(const BlockForm& form, int64_t count, float deviation, const TensorRandom& random) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(BytesOf(form.dtype, count)));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = uint8_t(random.Bits(int64_t(i)) >> 24);
+  const int64_t block_bytes = BlockBytes(form.dtype);
+  for (int64_t at = 0; at < int64_t(bytes.size()); at += block_bytes) {
+    // Not below the smallest normal half, which HalfBits asks for.
+    const float scale =
+        std::max(6.2e-5f, deviation / form.deviation * (0.75f + 0.5f * OpenUnitFloat(random.Bits(at + 1))));
+    for (size_t i = 0; i < form.halves.size(); ++i) {
+      const uint16_t half = HalfBits(i == 0 ? scale : scale * form.min_per_scale);
+      std::memcpy(&bytes[size_t(at + form.halves[i])], &half, sizeof half);
+    }
+  }
+  return bytes;
+}
+
 // Random weights of standard deviation about `deviation` in the given format.
 std::vector<uint8_t> RandomWeights(DType dtype, int64_t count, float deviation, const TensorRandom& random) {
   std::vector<uint8_t> bytes;
@@ -46,7 +83,10 @@ std::vector<uint8_t> RandomWeights(DType dtype, int64_t count, float deviation, 
     }
     return bytes;
   }
-  // Block formats: random integers, and a scale per block that varies by half. Deviation of 4-bit integers: 4.6; of
+  if (dtype != DType::kQ4_0 && dtype != DType::kQ4_1 && dtype != DType::kQ8_0) {
+    return RandomBlocks(FormOf(dtype), count, deviation, random);
+  }
+  // Random integers, and a scale per block that varies by half. Deviation of 4-bit integers: 4.6; of
   // 8-bit: 74.
   const bool is_q8 = dtype == DType::kQ8_0;
   const int64_t payload = is_q8 ? 32 : 16;

@@ -18,7 +18,7 @@ struct TinyModelSpec {
   int64_t ffn_size = 768;
   int64_t context = 4096;
   bool tied_embeddings = true;
-  DType weights = DType::kQ4_1;     // kQ4_0, kQ4_1, kQ8_0, kBF16 or kF32
+  DType weights = DType::kQ4_1;     // any but kF16; those of 256 a block need multiples of 256
   DType embeddings = DType::kQ8_0;  // of token_embd and output
   uint64_t seed = 1;
   float key_gain = 1.5f;  // of the key projection; 0 (F32 only): every query attends to all it sees alike
