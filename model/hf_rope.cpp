@@ -101,6 +101,9 @@ Status ReadHfRope(HfFields* fields, ModelConfig* config) {
   }
   WINNOW_RETURN_IF_ERROR(CheckWholeHead(&inner));
   WINNOW_RETURN_IF_ERROR(ReadScaling(&inner, config->max_context, &config->rope_scaling));
+  if (config->rope_scaling.type == RopeScaling::Type::kYarn && config->rope_theta <= 1) {
+    return fields->Expected("rope_theta", "more than 1 with yarn");
+  }
   return inner.RefuseOthers();
 }
 

@@ -155,6 +155,8 @@ TEST(HfConfig, RefusesRopeThatItWouldGetWrong) {
   refuse({{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 1}}, {"high_freq_factor"});
   refuse({{"type", "yarn"}, {"factor", 2}, {"mscale", 0.7}}, {"\"mscale\""});
   refuse({{"type", "yarn"}, {"factor", 2}, {"truncate", false}}, {"truncate"});
+  ExpectRefused(Llama({{"rope_theta", 1}, {"rope_scaling", {{"type", "yarn"}, {"factor", 2}}}}),
+                {"rope_theta", "more than 1 with yarn"});
   refuse(Json::array(), {"an object"});
   ExpectRefused(Llama({{"rope_theta", 0}}), {"rope_theta", "1 to 1e12", "0"});
   ExpectRefused(Llama({{"partial_rotary_factor", 0.5}}), {"partial_rotary_factor", "0.5"});
