@@ -82,10 +82,14 @@ Status CheckDims(const ShardDims& dims) {
 }  // namespace
 
 int64_t FfnSegmentColumns(const ShardDims& dims) {
-  for (int64_t columns : {int64_t(256), int64_t(128), kSmallestSegment}) {
-    if (dims.ffn_size % columns == 0 && dims.ffn_size / columns >= dims.num_query_heads) return columns;
+  WINNOW_CHECK(dims.ffn_size > 0 && dims.ffn_size % kSmallestSegment == 0);
+  int64_t columns = 256;
+  while (columns > kSmallestSegment &&
+         (dims.ffn_size % columns != 0 || dims.ffn_size / columns < dims.num_query_heads)) {
+    columns /= 2;
   }
-  return kSmallestSegment;
+  while (dims.ffn_size % columns != 0 || dims.ffn_size / columns > kMaxPartials) columns += kSmallestSegment;
+  return columns;
 }
 
 Result<ShardPlan> MakeShardPlan(const ShardDims& dims, int num_ranks) {

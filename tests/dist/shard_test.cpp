@@ -150,8 +150,26 @@ TEST(Shard, RefusesModelsThatCannotBeCut) {
   EXPECT_EQ(message([](ShardDims& d) { d.ffn_size = 1500; }),
             "expected an FFN size that is a multiple of 64, found 1500");
   // 2^20 * 2^36 * 128 fills an int64.
-  EXPECT_NE(message([](ShardDims& d) { d.ffn_size = 129 * 256; }).find("128 partial sums"), std::string::npos);
+  EXPECT_NE(message([](ShardDims& d) { d.num_query_heads = 129; }).find("128 partial sums"), std::string::npos);
   EXPECT_EQ(message([](ShardDims& d) { d.ffn_size = 128 * 256; }), "");
+}
+
+TEST(Shard, SegmentsGrowWhereThereWouldBeMoreThan128) {
+  const ShardDims qwen{
+      .num_query_heads = 64, .num_kv_heads = 8, .head_dim = 128, .ffn_size = 29568, .vocab_size = 152064};
+  EXPECT_EQ(FfnSegmentColumns(qwen), 384);  // 231 segments of 128 are too many: 77
+  EXPECT_TRUE(MakeShardPlan(qwen, 64).ok());
+  const ShardDims llama{
+      .num_query_heads = 128, .num_kv_heads = 8, .head_dim = 128, .ffn_size = 53248, .vocab_size = 128256};
+  EXPECT_EQ(FfnSegmentColumns(llama), 512);
+  EXPECT_TRUE(MakeShardPlan(llama, 104).ok());
+  EXPECT_EQ(MakeShardPlan(llama, 105).status().message(),
+            "105 ranks, but the model has 104 FFN segments of 512 columns: valid rank counts are 1 to 104");
+  ShardDims odd = llama;
+  odd.ffn_size = 64 * 1009;  // a prime: the whole FFN is the only segment that is left
+  EXPECT_EQ(FfnSegmentColumns(odd), 64 * 1009);
+  EXPECT_TRUE(MakeShardPlan(odd, 1).ok());
+  EXPECT_FALSE(MakeShardPlan(odd, 2).ok());
 }
 
 TEST(Shard, RanksWithFewerHeadsGetTheExtraSegments) {
