@@ -31,34 +31,47 @@ void SetScale(WeightBlock32* out, float scale, float min = kNoMin) {
   out->min[0] = out->min[1] = min;
 }
 
-// 16 bytes of 4-bit numbers: the low halves are inputs 0..15, the high halves 16..31.
-int Nibble(const uint8_t* quants, int i) {
-  return i < 16 ? quants[i] & 15 : quants[i - 16] >> 4;
+// 16 bytes of 4-bit numbers: the low halves are inputs 0..15, the high halves 16..31. Loops without a choice inside
+// become vector instructions, which is what the time of loading a model is made of.
+void TakeNibbles(const uint8_t* quants, int8_t* q) {
+  for (int i = 0; i < 16; ++i) q[i] = int8_t(quants[i] & 15);
+  for (int i = 0; i < 16; ++i) q[16 + i] = int8_t(quants[i] >> 4);
+}
+// Bit i of `high` is worth 16 in input i.
+void AddHighBits(uint32_t high, int8_t* q) {
+  for (int byte = 0; byte < 4; ++byte) {
+    for (int i = 0; i < 8; ++i) q[8 * byte + i] = int8_t(q[8 * byte + i] | (high >> 8 * byte >> i & 1) << 4);
+  }
+}
+void Subtract(int8_t offset, int8_t* q) {
+  for (int i = 0; i < 32; ++i) q[i] = int8_t(q[i] - offset);
 }
 
 // Q4_0 {half d; u8 qs[16]}
 void DecodeQ4_0(const uint8_t* p, WeightBlock32* out) {
-  for (int i = 0; i < 32; ++i) out->q[i] = int8_t(Nibble(p + 2, i) - 8);
+  TakeNibbles(p + 2, out->q);
+  Subtract(8, out->q);
   SetScale(out, LoadHalf(p));
 }
 
 // Q4_1 {half d, m; u8 qs[16]}
 void DecodeQ4_1(const uint8_t* p, WeightBlock32* out) {
-  for (int i = 0; i < 32; ++i) out->q[i] = int8_t(Nibble(p + 4, i));
+  TakeNibbles(p + 4, out->q);
   SetScale(out, LoadHalf(p), LoadHalf(p + 2));
 }
 
 // Q5_0 {half d; u32 qh; u8 qs[16]}: bit i of qh is bit 4 of input i.
 void DecodeQ5_0(const uint8_t* p, WeightBlock32* out) {
-  const uint32_t high = Load<uint32_t>(p + 2);
-  for (int i = 0; i < 32; ++i) out->q[i] = int8_t((Nibble(p + 6, i) | int(high >> i & 1) << 4) - 16);
+  TakeNibbles(p + 6, out->q);
+  AddHighBits(Load<uint32_t>(p + 2), out->q);
+  Subtract(16, out->q);
   SetScale(out, LoadHalf(p));
 }
 
 // Q5_1 {half d, m; u32 qh; u8 qs[16]}
 void DecodeQ5_1(const uint8_t* p, WeightBlock32* out) {
-  const uint32_t high = Load<uint32_t>(p + 4);
-  for (int i = 0; i < 32; ++i) out->q[i] = int8_t(Nibble(p + 8, i) | int(high >> i & 1) << 4);
+  TakeNibbles(p + 8, out->q);
+  AddHighBits(Load<uint32_t>(p + 4), out->q);
   SetScale(out, LoadHalf(p), LoadHalf(p + 2));
 }
 
@@ -70,7 +83,8 @@ void DecodeQ8_0(const uint8_t* p, WeightBlock32* out) {
 
 // IQ4_NL {half d; u8 qs[16]}
 void DecodeIq4Nl(const uint8_t* p, WeightBlock32* out) {
-  for (int i = 0; i < 32; ++i) out->q[i] = kNonLinear4[Nibble(p + 2, i)];
+  TakeNibbles(p + 2, out->q);
+  for (int i = 0; i < 32; ++i) out->q[i] = kNonLinear4[out->q[i]];
   SetScale(out, LoadHalf(p));
 }
 
@@ -156,7 +170,8 @@ void DecodeQ6K(const uint8_t* p, int b, WeightBlock32* out) {
 void DecodeIq4Xs(const uint8_t* p, int b, WeightBlock32* out) {
   const int low = p[4 + b / 2] >> 4 * (b % 2) & 15;
   const int high = Load<uint16_t>(p + 2) >> 2 * b & 3;
-  for (int i = 0; i < 32; ++i) out->q[i] = kNonLinear4[Nibble(p + 8 + 16 * b, i)];
+  TakeNibbles(p + 8 + 16 * b, out->q);
+  for (int i = 0; i < 32; ++i) out->q[i] = kNonLinear4[out->q[i]];
   SetScale(out, LoadHalf(p) * float((low | high << 4) - 32));
 }
 
