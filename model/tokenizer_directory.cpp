@@ -76,6 +76,26 @@ Status ReadAddedTokensDecoder(const JsonView& config, TokenizerSpec* spec) {
   return OkStatus();
 }
 
+// added_tokens.json beside a tokenizer.model: {"<pad>": 32000}, tokens that follow the model's own.
+Status ReadAddedTokensFile(const JsonView& file, TokenizerSpec* spec) {
+  WINNOW_RETURN_IF_ERROR(file.CheckObject());
+  const size_t max_tokens = spec->tokens.size() + file.value().size();
+  for (const auto& [text, value] : file.value().items()) {
+    WINNOW_ASSIGN_OR_RETURN(const JsonView view, file.Get(text.c_str()));
+    WINNOW_ASSIGN_OR_RETURN(const int32_t id, view.Id());
+    if (size_t(id) >= max_tokens) return view.Unexpected("an id that follows the others");
+    if (size_t(id) >= spec->tokens.size()) {
+      spec->tokens.resize(size_t(id) + 1);
+      spec->types.resize(size_t(id) + 1, TokenType::kUserDefined);
+      spec->scores.resize(size_t(id) + 1, 0);
+    }
+    std::string& token = spec->tokens[size_t(id)];
+    if (!token.empty() && token != text) return view.Bad("expected a free id, found that of " + QuotedToken(token));
+    token = text;
+  }
+  return OkStatus();
+}
+
 // Whether this file's add_bos_token counts: transformers' Llama classes follow it, others have it from tokenizer.json.
 Result<bool> FollowsAddBos(const JsonView& config, bool has_tokenizer_json) {
   if (!has_tokenizer_json) return true;
@@ -115,6 +135,10 @@ Result<Tokenizer> Tokenizer::FromDirectory(const std::string& directory) {
     spec.source = model_path;
     WINNOW_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::Map(model_path));
     WINNOW_RETURN_IF_ERROR(ReadSentencePieceModel(file.bytes(), &spec));
+    if (const std::string path = directory + "/added_tokens.json"; Exists(path)) {
+      WINNOW_ASSIGN_OR_RETURN(const nlohmann::json document, ReadStrictJson(path));
+      WINNOW_RETURN_IF_ERROR(ReadAddedTokensFile(JsonView(document, path), &spec));
+    }
   } else {
     return BadFile(directory + ": expected a tokenizer.json or a tokenizer.model, found neither");
   }

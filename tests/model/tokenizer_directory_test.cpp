@@ -241,6 +241,28 @@ TEST(TokenizerDirectory, RefusesBrokenJson) {
   EXPECT_THAT(Tokenizer::FromDirectory("/nowhere").status().message(), HasSubstr("found neither"));
 }
 
+TEST(TokenizerDirectory, AddsTheTokensOfTheFilesBesideATokenizerModel) {
+  const ChangedDirectory directory("bpe_model");
+  directory.Write("added_tokens.json", R"({"<pad>":480,"<b>":481})");
+  Json config = directory.Read("tokenizer_config.json");
+  config["added_tokens_decoder"]["482"] = {{"content", "<c>"}, {"special", true}};
+  directory.Write("tokenizer_config.json", config.dump());
+  const auto tokenizer = directory.Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_THAT(*tokenizer->Encode("<b><c><pad>", {.parse_special = true}), ElementsAre(1, 481, 482, 480));
+  EXPECT_EQ(tokenizer->TypeOf(481), TokenType::kUserDefined);
+  EXPECT_EQ(tokenizer->TypeOf(482), TokenType::kControl);
+
+  directory.Write("added_tokens.json", R"({"<pad>":485})");
+  EXPECT_THAT(directory.Load().status().message(), HasSubstr("an id that follows the others"));
+  directory.Write("added_tokens.json", R"({"<pad>":300})");
+  EXPECT_THAT(directory.Load().status().message(), HasSubstr("expected a free id"));
+  directory.Write("added_tokens.json", "{}");
+  config["added_tokens_decoder"] = {{"481", {{"content", "<c>"}}}};
+  directory.Write("tokenizer_config.json", config.dump());
+  EXPECT_THAT(directory.Load().status().message(), HasSubstr("an id that follows the others"));
+}
+
 TEST(TokenizerDirectory, SurvivesDamage) {
   for (const char* name : {"bytes_llama3", "bpe_mistral", "bpe_model", "unigram_model"}) {
     const bool is_json = std::string(name).find("model") == std::string::npos;
