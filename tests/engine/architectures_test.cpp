@@ -150,6 +150,19 @@ TEST(DummyModel, ActivationsOf80LayersStayFiniteAndOfTheSameBitsOnAnyRanks) {
   EXPECT_TRUE(LogitsOf(weights, config, "cpu", 3, ids) == rows);
 }
 
+// An FFN of 129 x 128 columns: one segment more than sums have room for, so it is cut into 86 of 192.
+TEST(DummyModel, WiderFfnSegmentsGiveTheSameBitsToo) {
+  Golden golden = ReadGolden("qwen3");
+  golden.config["intermediate_size"] = 129 * 128;
+  const ModelConfig config = ConfigOf(golden, 1);
+  ASSERT_EQ(FfnSegmentColumns(ShardDimsOf(config)), 192);
+  const DummyWeights weights(config, DType::kBF16, "config.json");
+  const std::vector<int32_t> ids(golden.ids.begin(), golden.ids.begin() + 3);
+  const Rows rows = LogitsOf(weights, config, "cpu", 1, ids);
+  EXPECT_TRUE(LogitsOf(weights, config, "cpu", 3, ids) == rows);
+  EXPECT_TRUE(LogitsOf(weights, config, "reference", 1, ids) == rows);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, Architectures,
                          testing::Values("llama2", "llama3_linear", "llama3_llama3", "llama3_yarn", "mistral", "qwen2",
                                          "qwen2_yarn", "qwen3"),

@@ -88,23 +88,26 @@ void ExpectNaiveLogits(const TinyModelSpec& spec, const NaiveEviction& eviction,
 // where its position put it.
 TEST(EngineAgainstNaive, LogitsOfOtherArchitecturesAfterEvictions) {
   using Type = RopeScaling::Type;
-  for (const Type type : {Type::kNone, Type::kLinear, Type::kLlama3, Type::kYarn}) {
-    for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
-      ModelConfig config;
-      config.architecture = architecture;
-      config.hidden_size = 96, config.num_layers = 2, config.num_query_heads = 4, config.num_kv_heads = 2;
-      config.head_dim = 32, config.ffn_size = 256, config.vocab_size = 256, config.max_context = 4096;
-      config.rms_epsilon = 1e-6f, config.rope_theta = 10000;
-      config.qkv_bias = config.architecture == "qwen2", config.qk_norm = config.architecture == "qwen3";
-      config.rope_scaling = {.type = type, .factor = 4, .original_context = 256};
-      if (type == Type::kYarn) config.rope_scaling.attention_factor = 1.2;
-      const DummyWeights weights(config, DType::kF32, "config.json");
-      auto file = GgufFile::FromBytes(architecture, GgufCopyOf(weights, config));
-      ASSERT_TRUE(file.ok()) << file.status().message();
-      ModelConfig read = ReadModelConfig(*file).value();
-      read.rope_scaling = config.rope_scaling;  // the file has llama3's as a factor for each frequency
-      ExpectNaiveLogits(Model{std::move(*file), read}, {.budget = 20, .interval = 6, .sink_tokens = 3}, 7);
-    }
+  struct Case {
+    const char* architecture;
+    Type type;
+  };
+  for (const auto& [architecture, type] : {Case{"llama", Type::kLlama3}, Case{"qwen2", Type::kYarn},
+                                           Case{"qwen3", Type::kLinear}, Case{"qwen3", Type::kNone}}) {
+    ModelConfig config;
+    config.architecture = architecture;
+    config.hidden_size = 96, config.num_layers = 2, config.num_query_heads = 4, config.num_kv_heads = 2;
+    config.head_dim = 32, config.ffn_size = 256, config.vocab_size = 256, config.max_context = 4096;
+    config.rms_epsilon = 1e-6f, config.rope_theta = 10000;
+    config.qkv_bias = config.architecture == "qwen2", config.qk_norm = config.architecture == "qwen3";
+    config.rope_scaling = {.type = type, .factor = 4, .original_context = 256};
+    if (type == Type::kYarn) config.rope_scaling.attention_factor = 1.2;
+    const DummyWeights weights(config, DType::kF32, "config.json");
+    auto file = GgufFile::FromBytes(architecture, GgufCopyOf(weights, config));
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ModelConfig read = ReadModelConfig(*file).value();
+    read.rope_scaling = config.rope_scaling;  // the file has llama3's as a factor for each frequency
+    ExpectNaiveLogits(Model{std::move(*file), read}, {.budget = 20, .interval = 6, .sink_tokens = 3}, 7);
   }
 }
 
