@@ -50,9 +50,8 @@ Status HfWeights::AddTensors() {
       continue;
     }
     const SafetensorsTensor& tensor = *entry.tensor;
-    const auto refuse = [&](const std::string& message) {
-      return BadFile(entry.file->path() + ": tensor " + Printable(name) + ": " + message);
-    };
+    const std::string where = entry.file->path() + ": tensor " + Printable(name) + ": ";
+    const auto refuse = [&where](const std::string& message) { return BadFile(where + message); };
     const std::optional<DType> dtype = DTypeOf(tensor.type);
     if (!dtype) return refuse("expected F32, F16 or BF16, found " + std::string(winnow::Name(tensor.type)));
     if (tensor.shape.empty() || tensor.shape.size() > 2 || tensor.bytes.empty()) {
