@@ -98,7 +98,7 @@ def llama3_like():
 def smollm_like():
     tokenizer = byte_level([pre_tokenizers.Digits(individual_digits=True)], None, 60, False)
     tokenizer.add_special_tokens(special("<|endoftext|>", "<|im_start|>", "<|im_end|>"))
-    return tokenizer, {"bos_token": "<|im_start|>", "eos_token": {"content": "<|im_end|>", "lstrip": False}}
+    return tokenizer, {"bos_token": "<|im_start|>", "eos_token": {"__type": "AddedToken", "content": "<|im_end|>"}}
 
 
 def train_sentencepiece(kind):
