@@ -24,6 +24,8 @@ struct NormalizerStep {
 
 class Normalizer {
  public:
+  static constexpr size_t kMaxTextBytes = size_t(1) << 30;  // of a text, also after any step
+
   Normalizer() = default;
   // A step that replaces has a `from` that is not empty.
   explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
@@ -31,8 +33,9 @@ class Normalizer {
   bool empty() const { return steps_.empty(); }
 
   // `text` (valid UTF-8) after all steps: `text` itself where nothing changes, else `*storage`. An empty text stays
-  // empty. at_start: it is the beginning of the whole text.
-  std::string_view Apply(std::string_view text, bool at_start, std::string* storage) const;
+  // empty. at_start: it is the beginning of the whole text. InvalidArgument, before memory is taken for it, where a
+  // step makes more than kMaxTextBytes, or more than 64 times the bytes of `text` and 64 KiB.
+  Result<std::string_view> Apply(std::string_view text, bool at_start, std::string* storage) const;
 
  private:
   std::vector<NormalizerStep> steps_;

@@ -7,7 +7,7 @@
 namespace winnow {
 namespace {
 
-constexpr size_t kMaxTextBytes = size_t(1) << 30;
+constexpr size_t kMaxTextBytes = Normalizer::kMaxTextBytes;
 
 size_t CharacterBytes(std::string_view text) {
   size_t size = 1;
@@ -54,7 +54,7 @@ Status Tokenizer::EncodeRange(std::string_view text, size_t begin, size_t end, s
 Status Tokenizer::EncodeText(std::string_view text, bool at_start, std::vector<int32_t>* ids) const {
   if (text.empty()) return OkStatus();
   std::string normalized;
-  text = normalizer_.Apply(text, at_start, &normalized);
+  WINNOW_ASSIGN_OR_RETURN(text, normalizer_.Apply(text, at_start, &normalized));
   std::vector<int32_t> symbols;
   // Texts repeat their words. The views point into `text`, so the cache ends with the call and needs no lock.
   struct Range {

@@ -48,10 +48,11 @@ class Tokenizer {
   // BadFile for a specification that contradicts itself.
   static Result<Tokenizer> FromSpec(const TokenizerSpec& spec);
 
-  // InvalidArgument with the byte offset when `text` is not UTF-8, when it is longer than 1 GiB, or when add_bos is
-  // asked of a model without such a token. Bytes for which the vocabulary has no token, not even an unknown one, are
-  // left out, as in Hugging Face's tokenizers (some small vocabularies lack a few control characters; see HasByte). A
-  // text fails for no other reason, unless a pattern of the model file is made to be slow.
+  // InvalidArgument with the byte offset when `text` is not UTF-8, when it is longer than 1 GiB (also once the model's
+  // normalizer has written it: Normalizer::Apply), or when add_bos is asked of a model without such a token. Bytes for
+  // which the vocabulary has no token, not even an unknown one, are left out, as in Hugging Face's tokenizers (some
+  // small vocabularies lack a few control characters; see HasByte). A text fails for no other reason, unless a pattern
+  // of the model file is made to be slow.
   Result<std::vector<int32_t>> Encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   // The bytes of the tokens one after the other, without the space that encoding puts in front of a text where the
