@@ -18,7 +18,7 @@ namespace winnow {
 // What a cache is bound to: another model or another arithmetic would read it as something else.
 struct SequenceFileModel {
   ModelConfig config;
-  uint64_t fingerprint = 0;  // model/gguf_fingerprint.h
+  uint64_t fingerprint = 0;  // Checkpoint::Fingerprint
   DType kv_cache_dtype = DType::kBF16;
   Numerics numerics = Numerics::kExact;
 };

@@ -16,6 +16,7 @@ EvalJournal::Json JournalIdentity(EvalJournal::Json settings, const EngineFlags&
   EvalJournal::Json identity = {{"settings", std::move(settings)},
                                 {"model", ModelJson(context.model)},
                                 {"tensor_parallel", context.tensor_parallel},
+                                {"backend", flags.backend},
                                 {"winnow", {{"version", build.version}, {"git_id", build.git_id}}}};
   if (flags.numerics == "fast") identity["threads_per_rank"] = context.threads_per_rank;
   return identity;

@@ -27,7 +27,12 @@ SamplingGiven FindGivenSampling(const CLI::App& command) {
 
 std::vector<std::string> TakeSamplingDefaults(const GenerationDefaults& defaults, const SamplingGiven& given,
                                               SamplingParams* sampling) {
-  if (!defaults.sample || (given.temperature && sampling->temperature == 0)) return {};
+  // Said of greedy answers too: penalties change them as well.
+  std::vector<std::string> notes;
+  std::string unsupported;
+  for (const std::string& name : defaults.not_supported) unsupported += (unsupported.empty() ? "" : ", ") + name;
+  if (!unsupported.empty()) notes.push_back(defaults.source + ": winnow does not have " + unsupported);
+  if (!defaults.sample || (given.temperature && sampling->temperature == 0)) return notes;
   std::string taken;
   const auto take = [&](const char* name, bool is_given, const auto& from, auto* to) {
     if (is_given || !from) return;
@@ -40,13 +45,9 @@ std::vector<std::string> TakeSamplingDefaults(const GenerationDefaults& defaults
   take("top_k", given.top_k, defaults.top_k, &sampling->top_k);
   take("top_p", given.top_p, defaults.top_p, &sampling->top_p);
   take("min_p", given.min_p, defaults.min_p, &sampling->min_p);
-  std::vector<std::string> notes;
   if (!taken.empty()) {
     notes.push_back(defaults.source + ": sampling with " + taken + " (--temperature 0 for greedy answers)");
   }
-  std::string unsupported;
-  for (const std::string& name : defaults.not_supported) unsupported += (unsupported.empty() ? "" : ", ") + name;
-  if (!unsupported.empty()) notes.push_back(defaults.source + ": winnow does not have " + unsupported);
   return notes;
 }
 

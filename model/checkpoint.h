@@ -29,8 +29,8 @@ class Checkpoint {
   virtual const TensorSource& weights() const = 0;
   // Nothing, if the model's files say nothing.
   virtual const GenerationDefaults& generation_defaults() const;
-  // Of whatever decides how ranks work together, so that ranks can tell that they opened the same model. Weight bytes
-  // are left out: there may be gigabytes of them.
+  // Of configuration, tokenizer, tensor table and a sample of the weights (model/weights_fingerprint.h), so that ranks,
+  // saved sequences and journals can tell whether they are of the same model.
   virtual uint64_t Fingerprint() const = 0;
 
   // With the ends of text that generation_defaults() adds. BadFile as Tokenizer's readers, when it has more tokens than

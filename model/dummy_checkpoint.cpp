@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "model/file_hasher.h"
 #include "model/hf_chat_files.h"
 #include "model/hf_checkpoint.h"
 #include "model/hf_config.h"
+#include "model/hf_fingerprint.h"
 #include "model/model_tensors.h"
 
 namespace winnow {
@@ -21,12 +23,12 @@ Result<std::unique_ptr<const Checkpoint>> DummyCheckpoint::Open(const std::strin
   DummyWeights weights(config.model, config.dtype.value_or(DType::kBF16), config_path);
   WINNOW_RETURN_IF_ERROR(CheckModelTensors(weights, &config.model));
   config.model.name = "made-up weights for " + config.model.name;
-  return std::unique_ptr<const Checkpoint>(
-      new DummyCheckpoint(path, directory, std::move(config.model), std::move(weights), std::move(defaults)));
-}
-
-uint64_t DummyCheckpoint::Fingerprint() const {
-  return HfFingerprint(directory_, weights_);
+  // Weights are a function of the configuration; the word keeps them apart from files of the same one.
+  FileHasher hasher;
+  hasher.Add(std::string_view("made up"));
+  hasher.Add(HfFilesFingerprint(config_path, directory));
+  return std::unique_ptr<const Checkpoint>(new DummyCheckpoint(path, directory, hasher.hash(), std::move(config.model),
+                                                               std::move(weights), std::move(defaults)));
 }
 
 Result<TemplateTokens> DummyCheckpoint::LoadTemplateTokens() const {

@@ -20,21 +20,23 @@ class DummyCheckpoint : public Checkpoint {
   const ModelConfig& config() const override { return config_; }
   const TensorSource& weights() const override { return weights_; }
   const GenerationDefaults& generation_defaults() const override { return defaults_; }
-  uint64_t Fingerprint() const override;
+  uint64_t Fingerprint() const override { return fingerprint_; }
   Result<TemplateTokens> LoadTemplateTokens() const override;
   Result<ChatTemplate> LoadChatTemplate() const override;
 
  private:
-  DummyCheckpoint(std::string path, std::string directory, ModelConfig config, DummyWeights weights,
-                  GenerationDefaults defaults)
+  DummyCheckpoint(std::string path, std::string directory, uint64_t fingerprint, ModelConfig config,
+                  DummyWeights weights, GenerationDefaults defaults)
       : path_(std::move(path)),
         directory_(std::move(directory)),
+        fingerprint_(fingerprint),
         config_(std::move(config)),
         weights_(std::move(weights)),
         defaults_(std::move(defaults)) {}
   Result<Tokenizer> ReadTokenizer() const override;
 
   std::string path_, directory_;
+  uint64_t fingerprint_;
   ModelConfig config_;
   DummyWeights weights_;
   GenerationDefaults defaults_;

@@ -15,7 +15,7 @@ struct Processor {
   const char* key;
   double neutral;
 };
-constexpr std::array<Processor, 11> kNotSupported = {{{"repetition_penalty", 1},
+constexpr std::array<Processor, 13> kNotSupported = {{{"repetition_penalty", 1},
                                                       {"encoder_repetition_penalty", 1},
                                                       {"typical_p", 1},
                                                       {"epsilon_cutoff", 0},
@@ -25,7 +25,15 @@ constexpr std::array<Processor, 11> kNotSupported = {{{"repetition_penalty", 1},
                                                       {"no_repeat_ngram_size", 0},
                                                       {"penalty_alpha", 0},
                                                       {"num_beams", 1},
-                                                      {"min_new_tokens", 0}}};
+                                                      {"min_new_tokens", 0},
+                                                      {"min_length", 0},
+                                                      {"guidance_scale", 1}}};
+// The same, for lists and tokens: nothing or an empty list changes nothing.
+constexpr std::array kNotSupportedAtAll = {"suppress_tokens",     "begin_suppress_tokens",
+                                           "bad_words_ids",       "force_words_ids",
+                                           "forced_bos_token_id", "forced_eos_token_id",
+                                           "forced_decoder_ids",  "sequence_bias",
+                                           "constraints",         "exponential_decay_length_penalty"};
 
 Result<std::optional<float>> Float(HfFields* fields, const char* key) {
   WINNOW_ASSIGN_OR_RETURN(const auto number, fields->Number(key));
@@ -57,6 +65,10 @@ Result<GenerationDefaults> ParseGenerationConfig(std::string_view json, const st
     if (value && *value != neutral) {
       defaults.not_supported.push_back(std::string(key) + " " + nlohmann::json(*value).dump());
     }
+  }
+  for (const char* key : kNotSupportedAtAll) {
+    const nlohmann::json* value = fields.Take(key);
+    if (value != nullptr && !(value->is_structured() && value->empty())) defaults.not_supported.push_back(key);
   }
   return defaults;
 }

@@ -22,8 +22,8 @@ struct GenerationDefaults {
   std::vector<std::string> not_supported;
 };
 
-// generation_config.json of Hugging Face. A key that is neither sampling nor an end of text changes nothing here and is
-// not looked at. BadFile for what is no JSON object, for a key twice and for values of another kind.
+// generation_config.json of Hugging Face. A key that has no say in which token is drawn, and is no end of text, is not
+// looked at. BadFile for what is no JSON object, for a key twice and for values of another kind.
 Result<GenerationDefaults> ReadGenerationConfig(const std::string& path);
 Result<GenerationDefaults> ParseGenerationConfig(std::string_view json, const std::string& source);
 

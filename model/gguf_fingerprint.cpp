@@ -1,8 +1,10 @@
 #include "model/gguf_fingerprint.h"
 
 #include "model/file_hasher.h"
+#include "model/weights_fingerprint.h"
 
 namespace winnow {
+
 uint64_t FingerprintOf(const GgufFile& file) {
   FileHasher hasher;
   hasher.Add(file.metadata().size());
@@ -13,7 +15,7 @@ uint64_t FingerprintOf(const GgufFile& file) {
     hasher.Add(value.count);
     hasher.Add(value.payload.data(), value.payload.size());
   }
-  for (const GgufTensor& tensor : file.gguf_tensors()) hasher.Add(static_cast<const TensorInfo&>(tensor));
+  WINNOW_CHECK(AddWeights(file, &hasher).ok());  // a mapped file makes no rows
   return hasher.hash();
 }
 

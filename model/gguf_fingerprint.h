@@ -1,4 +1,4 @@
-// Whether two ranks opened the same model file, as far as 64 bits can tell without reading the weights. Any thread.
+// Whether two ranks opened the same model file, as far as 64 bits can tell without reading all weights. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace winnow {
 
 // Of the metadata (keys, types, values) and the tensor table (names, dtypes, shapes, sizes): whatever decides how the
-// ranks work together. Weight bytes are left out: a file may have gigabytes of them.
+// ranks work together; and a sample of the weights (model/weights_fingerprint.h).
 uint64_t FingerprintOf(const GgufFile& file);
 
 }  // namespace winnow

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "model/file_hasher.h"
 #include "model/hf_chat_files.h"
 #include "model/hf_config.h"
+#include "model/hf_fingerprint.h"
 #include "model/model_tensors.h"
 
 namespace winnow {
@@ -53,19 +53,6 @@ Result<GenerationDefaults> ReadHfGenerationDefaults(const std::string& directory
   }
   defaults.eos_ids.insert(defaults.eos_ids.end(), eos_ids.begin(), eos_ids.end());
   return defaults;
-}
-
-uint64_t HfFingerprint(const std::string& directory, const TensorSource& weights) {
-  FileHasher hasher;
-  for (const char* name :
-       {"config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json"}) {
-    const std::string path = directory + "/" + name;
-    const auto file = Exists(path) ? FileBytes::Map(path) : Result<FileBytes>(BadFile("not there"));
-    hasher.Add(uint64_t(file.ok()));
-    if (file.ok()) hasher.Add(file->bytes().data(), file->bytes().size());
-  }
-  for (const TensorInfo* tensor : weights.tensors()) hasher.Add(*tensor);
-  return hasher.hash();
 }
 
 }  // namespace winnow

@@ -41,7 +41,4 @@ class HfCheckpoint : public Checkpoint {
 // generation_config.json of a directory, with the ends of text that config.json names. BadFile.
 Result<GenerationDefaults> ReadHfGenerationDefaults(const std::string& directory, const std::vector<int32_t>& eos_ids);
 
-// Of config.json and the tokenizer's files, and of names, types and shapes of the tensors.
-uint64_t HfFingerprint(const std::string& directory, const TensorSource& weights);
-
 }  // namespace winnow

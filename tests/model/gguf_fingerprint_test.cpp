@@ -64,11 +64,25 @@ TEST(GgufFingerprint, EveryPartOfMetadataAndTensorTableCounts) {
   EXPECT_EQ(seen.size(), std::size(changes));
 }
 
-TEST(GgufFingerprint, WeightBytesDoNotCount) {
-  GgufWriter ones = WithMetadata(), twos = WithMetadata();
-  ones.AddFloatTensor("t", {3}, {1, 1, 1});
-  twos.AddFloatTensor("t", {3}, {2, 2, 2});
-  EXPECT_EQ(FingerprintOf(ones), FingerprintOf(twos));
+TEST(GgufFingerprint, ABaseModelIsNotItsFineTune) {
+  GgufWriter base = WithMetadata(), tuned = WithMetadata();
+  std::vector<float> weights(4096, 0.5f);
+  base.AddFloatTensor("t", {64, 64}, weights);
+  for (float& weight : weights) weight += 0.001f;
+  tuned.AddFloatTensor("t", {64, 64}, weights);
+  EXPECT_NE(FingerprintOf(base), FingerprintOf(tuned));
+}
+
+TEST(GgufFingerprint, BothEndsOfATensorAreInTheSample) {
+  std::set<uint64_t> seen;
+  for (size_t changed : {size_t(0), size_t(4095), size_t(5000)}) {  // and none
+    std::vector<float> weights(4096, 0.5f);
+    if (changed < weights.size()) weights[changed] = 1;
+    GgufWriter writer = WithMetadata();
+    writer.AddFloatTensor("t", {4096}, weights);
+    seen.insert(FingerprintOf(writer));
+  }
+  EXPECT_EQ(seen.size(), 3u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "model/checkpoint.h"
+#include "model/dummy_checkpoint.h"
 #include "model/hf_names.h"
 #include "model/sharded_safetensors.h"
 #include "tests/support/hf_directory.h"
@@ -112,6 +113,10 @@ TEST_F(HfDirectoryTest, GenerationConfigAddsEndsOfTextAndDefaults) {
                                  {"top_p", 0.95},
                                  {"top_k", 20},
                                  {"repetition_penalty", 1.05},
+                                 {"no_repeat_ngram_size", 0},
+                                 {"suppress_tokens", nlohmann::json::array()},
+                                 {"bad_words_ids", {{7}}},
+                                 {"forced_eos_token_id", nullptr},
                                  {"transformers_version", "4"},
                                  {"_from_model_config", true}};
   Write(directory);
@@ -123,7 +128,7 @@ TEST_F(HfDirectoryTest, GenerationConfigAddsEndsOfTextAndDefaults) {
   EXPECT_EQ(defaults.top_p, 0.95f);
   EXPECT_EQ(defaults.top_k, 20);
   EXPECT_EQ(defaults.min_p, std::nullopt);
-  EXPECT_THAT(defaults.not_supported, testing::ElementsAre("repetition_penalty 1.05"));
+  EXPECT_THAT(defaults.not_supported, testing::ElementsAre("repetition_penalty 1.05", "bad_words_ids"));
   const auto ends = (*model)->LoadTokenizer().value().eos_ids();
   for (int32_t id : {3, 5, 7}) EXPECT_THAT(ends, testing::Contains(id));
   EXPECT_TRUE(std::is_sorted(ends.begin(), ends.end()));
@@ -137,6 +142,31 @@ TEST_F(HfDirectoryTest, GenerationConfigAddsEndsOfTextAndDefaults) {
   directory.generation_config = {{"eos_token_id", 100000}};
   Write(directory);
   EXPECT_THAT(Checkpoint::Open(path_).value()->LoadTokenizer().status().message(), HasSubstr("100000"));
+}
+
+TEST_F(HfDirectoryTest, OtherWeightsOfTheSameShapesAreAnotherModel) {
+  HfDirectory directory(SmallSpec(true));
+  Write(directory);
+  const uint64_t first = Checkpoint::Open(path_).value()->Fingerprint();
+  EXPECT_EQ(Checkpoint::Open(path_).value()->Fingerprint(), first);
+  TinyModelSpec other = SmallSpec(true);
+  other.seed = 2;
+  Write(HfDirectory(other));
+  EXPECT_NE(Checkpoint::Open(path_).value()->Fingerprint(), first);
+}
+
+TEST_F(HfDirectoryTest, MadeUpModelsOfOneFolderAreToldApartByTheirConfiguration) {
+  HfDirectory directory(SmallSpec(true));
+  Write(directory);
+  const auto of_theta = [&](double theta) {
+    directory.config["rope_theta"] = theta;
+    const std::string config = path_ + "/theta.json";
+    std::ofstream(config) << directory.config.dump();
+    return DummyCheckpoint::Open(config).value()->Fingerprint();
+  };
+  EXPECT_EQ(of_theta(10000), of_theta(10000));
+  EXPECT_NE(of_theta(10000), of_theta(500000));
+  EXPECT_NE(DummyCheckpoint::Open(path_).value()->Fingerprint(), Checkpoint::Open(path_).value()->Fingerprint());
 }
 
 TEST_F(HfDirectoryTest, TiedEmbeddingsInFourCombinations) {
