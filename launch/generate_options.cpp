@@ -24,7 +24,8 @@ void AddGenerateFlags(CLI::App& command, GenerateOptions* o) {
   prompt->add_option("--prompt-file", o->prompt_file, "a file with the text (UTF-8)");
   prompt->add_option(
       "--prompts", o->prompts_file,
-      "a JSON Lines file: one object a line with \"prompt\" and, if they differ from the flags, "
+      "a JSON Lines file: one object a line with \"prompt\" (text or a list of token ids) and, if they differ from the "
+      "flags, "
       "max_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos, kv_eviction, kv_budget, "
       "kv_ratio, kv_budget_bytes, kv_interval, kv_scope, kv_allocation, kv_sink_tokens, kv_recent_tokens, "
       "kv_protect_prompt");

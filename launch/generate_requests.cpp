@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "engine/context_replay.h"
 #include "launch/drawn_seed.h"
@@ -17,7 +18,8 @@ using Json = nlohmann::json;
 // One prompt and the numbers that go with it.
 struct Asked {
   std::string text;
-  std::string where;  // for messages: "--prompt", "notes.txt", "p.jsonl line 3"
+  std::optional<std::vector<int32_t>> ids;  // instead of it
+  std::string where;                        // for messages: "--prompt", "notes.txt", "p.jsonl line 3"
   int64_t max_tokens;
   bool ignore_eos;
   SamplingParams sampling;
@@ -49,6 +51,14 @@ Status TakeText(const Json& value, std::string* out) {
   return OkStatus();
 }
 
+// Text, or a list of token ids.
+Status TakePrompt(const Json& value, Asked* asked) {
+  if (!value.is_array()) return TakeText(value, &asked->text);
+  std::vector<int32_t>& ids = asked->ids.emplace();
+  for (const Json& id : value) WINNOW_RETURN_IF_ERROR(TakeNumber(id, &ids.emplace_back()));
+  return OkStatus();
+}
+
 // Text that messages can repeat as it is.
 Status TakeName(const Json& value, std::string* out) {
   WINNOW_RETURN_IF_ERROR(TakeText(value, out));
@@ -68,7 +78,7 @@ Status TakeField(const std::string& key, const Json& value, Asked* asked) {
   if (key == "kv_interval") return TakeNumber(value, &asked->eviction.interval);
   if (key == "kv_sink_tokens") return TakeNumber(value, &asked->eviction.sink_tokens);
   if (key == "kv_recent_tokens") return TakeNumber(value, &asked->eviction.recent_tokens);
-  if (key == "prompt") return TakeText(value, &asked->text);
+  if (key == "prompt") return TakePrompt(value, asked);
   if (key == "kv_eviction") return TakeName(value, &asked->eviction.policy);
   if (key == "kv_scope") {
     std::string name;
@@ -127,7 +137,7 @@ Result<std::vector<Asked>> ReadJsonLines(const std::string& path, const Asked& d
 }
 
 Result<std::vector<Asked>> ReadPrompts(const GenerateOptions& options) {
-  Asked asked{"", "--prompt", options.max_tokens, options.ignore_eos, options.sampling, options.eviction, {}};
+  Asked asked{"", {}, "--prompt", options.max_tokens, options.ignore_eos, options.sampling, options.eviction, {}};
   // One seed for the whole run, unless a line brings its own: the same prompt twice then gives the same answer twice.
   asked.sampling.seed = options.seed ? *options.seed : DrawSeed();
   if (options.prompts_file) return ReadJsonLines(*options.prompts_file, asked);
@@ -149,9 +159,14 @@ Status CheckNumbers(const Asked& asked) {
 
 Result<Request> ToRequest(const Asked& asked, const Tokenizer& tokenizer, int64_t context) {
   Request request;
-  if (asked.text.empty()) return InvalidArgument("the prompt is empty");
-  WINNOW_ASSIGN_OR_RETURN(request.prompt, tokenizer.Encode(asked.text));
-  if (request.prompt.empty()) return InvalidArgument("the prompt has no token in this model's vocabulary");
+  if (asked.ids ? asked.ids->empty() : asked.text.empty()) return InvalidArgument("the prompt is empty");
+  if (asked.ids) {
+    WINNOW_RETURN_IF_ERROR(tokenizer.Decode(*asked.ids).status());  // ids of the vocabulary
+    request.prompt = *asked.ids;
+  } else {
+    WINNOW_ASSIGN_OR_RETURN(request.prompt, tokenizer.Encode(asked.text));
+    if (request.prompt.empty()) return InvalidArgument("the prompt has no token in this model's vocabulary");
+  }
   const int64_t length = int64_t(request.prompt.size());
   if (length >= context) {
     return InvalidArgument("the prompt has " + std::to_string(length) + " tokens, the context " +

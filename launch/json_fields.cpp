@@ -43,7 +43,12 @@ class FlatObject : public nlohmann::json_sax<Json> {
 
  private:
   bool Scalar(Json value) {
-    if (depth_ == 1 && is_object_) fields_.back().value = std::move(value);
+    if (!is_object_) return true;
+    if (depth_ == 1) {
+      fields_.back().value = std::move(value);
+    } else if (depth_ == 2 && fields_.back().value.is_array()) {
+      fields_.back().value.push_back(std::move(value));  // an element of a field's list
+    }
     return true;
   }
   bool Open(Json empty) {

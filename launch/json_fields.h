@@ -13,7 +13,8 @@ namespace winnow {
 
 struct JsonField {
   std::string name;
-  nlohmann::json value;  // an array or object is left empty: it is only known to be one
+  // An object is left empty, as are arrays and objects inside an array: they are only known to be ones.
+  nlohmann::json value;
 };
 
 // In the order of the line, names distinct. InvalidArgument if the line is no JSON object or names a field twice.

@@ -9,6 +9,7 @@
 #include "model/hf_config.h"
 #include "model/hf_fingerprint.h"
 #include "model/model_tensors.h"
+#include "model/tokenizer_spec.h"
 
 namespace winnow {
 
@@ -40,10 +41,17 @@ Result<ChatTemplate> DummyCheckpoint::LoadChatTemplate() const {
 }
 
 Result<Tokenizer> DummyCheckpoint::ReadTokenizer() const {
-  auto tokenizer = Tokenizer::FromDirectory(directory_);
-  if (tokenizer.ok()) return tokenizer;
-  return BadFile(tokenizer.status().message() +
-                 " (weights can be made up, a vocabulary cannot: put the model's tokenizer beside config.json)");
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    std::error_code error;
+    if (std::filesystem::exists(directory_ + "/" + name, error)) return Tokenizer::FromDirectory(directory_);
+  }
+  // A vocabulary cannot be made up: tokens show their numbers, and no text has any.
+  TokenizerSpec spec;
+  spec.source = path_;
+  for (int id = 0; id < config_.vocab_size; ++id) spec.tokens.push_back("<" + std::to_string(id) + ">");
+  spec.types.assign(spec.tokens.size(), TokenType::kNormal);
+  spec.merges.emplace();
+  return Tokenizer::FromSpec(spec);
 }
 
 }  // namespace winnow

@@ -1,5 +1,6 @@
 // A model that is nothing but a config.json: its weights are made up (model/dummy_weights.h), so that speed and memory
-// can be measured where nobody has the model's files. Tokenizer and chat template are those beside config.json, if any.
+// can be measured where nobody has the model's files. Tokenizer and chat template are those beside config.json; without
+// a tokenizer tokens show their numbers ("<17>"), and prompts are lists of token ids.
 #pragma once
 
 #include <memory>

@@ -77,6 +77,16 @@ class Directories(CliCase):
                     for np in (None, 2))
         self.assertEqual(one["token_ids"], two["token_ids"])
         self.assertIn("made-up", one["run"]["model"])
+        for name in os.listdir(path):
+            if name != "config.json":
+                os.remove(os.path.join(path, name))
+        ids = self.write("ids.jsonl", '{"prompt": [5, 250, 17], "max_tokens": 4}\n')
+        one, two = (self.generate_json("--prompts", ids, "--load-format", "dummy", model=path, np=np) for np in (None, 2))
+        self.assertEqual(one["token_ids"], two["token_ids"])
+        self.assertEqual(one["usage"]["prompt_tokens"], 3)
+        self.assertEqual(one["text"], "".join(f"<{token}>" for token in one["token_ids"]))
+        self.refuse(["--prompt", "no token in this model's vocabulary"], "-m", path, "--load-format", "dummy",
+                    code=BAD_ARGUMENT)
         self.refuse(["--load-format", "auto or dummy", "'pt'"], "-m", path, "--load-format", "pt", code=BAD_ARGUMENT)
         self.refuse(["--load-format dummy"], "-m", os.path.join(path, "config.json"), np=None)
 

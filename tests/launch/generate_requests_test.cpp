@@ -111,6 +111,22 @@ TEST_F(GenerateRequests, LinesBringTheirOwnNumbersOverTheFlags) {
   EXPECT_EQ(own.eviction.recent_tokens, 7);
 }
 
+TEST_F(GenerateRequests, APromptMayBeAListOfTokenIds) {
+  const auto requests = Prepare(WithLines("{\"prompt\": [3, 1, 3]}\n{\"prompt\": \"a\"}\n")).value().requests;
+  EXPECT_EQ(requests[0].prompt, (std::vector<int32_t>{3, 1, 3}));
+  EXPECT_EQ(requests[1].prompt, tokenizer_.Encode("a").value());
+  for (const auto& [ids, part] : {std::pair("[]", "the prompt is empty"),
+                                  {"[-1]", "-1"},
+                                  {"[1, 1000000]", "1000000"},
+                                  {"[1.5]", "whole number"},
+                                  {"[1, \"a\"]", "whole number"},
+                                  {"[4294967296]", "range"},
+                                  {"[[1]]", "whole number"},
+                                  {"{}", "expected text"}}) {
+    ExpectRefused(WithLines("{\"prompt\": " + std::string(ids) + "}\n"), {"line 1", part});
+  }
+}
+
 TEST_F(GenerateRequests, AnAnswerEndsWhereTheContextIsFullAndANoteSaysSo) {
   GenerateOptions options = WithPrompt(std::string(60, 'x'));
   options.max_tokens = 10;
