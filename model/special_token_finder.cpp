@@ -1,15 +1,30 @@
 #include "model/special_token_finder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace winnow {
 
-void SpecialTokenFinder::Add(std::string_view text, int32_t id) {
-  std::vector<Token>& tokens = by_first_byte_[uint8_t(text[0])];
-  const auto place =
-      std::find_if(tokens.begin(), tokens.end(), [&](const Token& other) { return other.text.size() < text.size(); });
-  tokens.insert(place, Token{std::string(text), id});
-  ++num_tokens_;
+SpecialTokenFinder::SpecialTokenFinder(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
+  std::sort(tokens_.begin(), tokens_.end(), [](const Token& a, const Token& b) { return a.text < b.text; });
+  for (const Token& token : tokens_) ++first_[uint8_t(token.text[0]) + size_t(1)];
+  for (size_t byte = 0; byte < 256; ++byte) first_[byte + 1] += first_[byte];
+}
+
+const SpecialTokenFinder::Token* SpecialTokenFinder::LongestAt(std::string_view text, size_t begin,
+                                                               size_t limit) const {
+  const auto first = size_t(uint8_t(text[begin]));
+  auto low = tokens_.begin() + first_[first], high = tokens_.begin() + first_[first + 1];
+  const Token* longest = nullptr;
+  // Those of [low, high) begin with the `size` bytes at `begin`.
+  for (size_t size = 1; low != high; ++size) {
+    if (low->text.size() == size) longest = &*low++;
+    if (begin + size >= limit) break;
+    const auto byte = uint8_t(text[begin + size]);
+    low = std::partition_point(low, high, [&](const Token& token) { return uint8_t(token.text[size]) < byte; });
+    high = std::partition_point(low, high, [&](const Token& token) { return uint8_t(token.text[size]) == byte; });
+  }
+  return longest;
 }
 
 std::optional<SpecialTokenFinder::Match> SpecialTokenFinder::FindNext(std::string_view text, size_t begin, size_t end,
@@ -23,21 +38,17 @@ std::optional<SpecialTokenFinder::Match> SpecialTokenFinder::FindNext(std::strin
       ++span;
       if (begin >= end) break;
     }
-    for (const Token& token : by_first_byte_[uint8_t(text[begin])]) {
-      const size_t token_end = begin + token.text.size();
-      if (token_end > end || (span != plain.end() && token_end > span->begin)) continue;
-      if (text.substr(begin, token.text.size()) == token.text) return Match{begin, token_end, token.id};
-    }
+    const size_t limit = span == plain.end() ? end : std::min(end, span->begin);
+    if (const Token* token = LongestAt(text, begin, limit)) return Match{begin, begin + token->text.size(), token->id};
   }
   return std::nullopt;
 }
 
 std::optional<int32_t> SpecialTokenFinder::Find(std::string_view text) const {
-  if (text.empty()) return std::nullopt;
-  for (const Token& token : by_first_byte_[uint8_t(text[0])]) {
-    if (token.text == text) return token.id;
-  }
-  return std::nullopt;
+  const auto found = std::lower_bound(tokens_.begin(), tokens_.end(), text,
+                                      [](const Token& a, std::string_view b) { return a.text < b; });
+  if (found == tokens_.end() || found->text != text) return std::nullopt;
+  return found->id;
 }
 
 }  // namespace winnow

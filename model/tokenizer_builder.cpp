@@ -12,9 +12,9 @@ namespace winnow {
 namespace {
 
 constexpr double kUnknownPenalty = 10;  // SentencePiece's: below the least probable token
-// Finding all merges of a SentencePiece vocabulary takes time that is quadratic in a token's length. The longest token
-// of the models at hand is 48 bytes.
-constexpr size_t kMaxMergedBytes = 1024;
+// Finding all merges of a SentencePiece vocabulary takes time that is quadratic in a token's length; unigram's memory
+// follows the bytes of all tokens, and its time for a text the longest one. That of the models at hand is 48 bytes.
+constexpr size_t kMaxPieceBytes = 1024;
 constexpr std::string_view kSpace = kSentencePieceSpace;
 
 bool IsSpecial(TokenType type) {
@@ -171,10 +171,12 @@ Status TokenizerBuilder::AddBytes() {
 }
 
 void TokenizerBuilder::AddSpecials() {
+  std::array<std::vector<SpecialTokenFinder::Token>, 2> tokens;
   for (size_t id = 0; id < spec_.tokens.size(); ++id) {
     if (!IsSpecial(spec_.types[id])) continue;
-    tokenizer_.finders_[spec_.second_pass.contains(int32_t(id)) ? 1 : 0].Add(spec_.tokens[id], int32_t(id));
+    tokens[spec_.second_pass.contains(int32_t(id)) ? 1 : 0].push_back({spec_.tokens[id], int32_t(id)});
   }
+  for (size_t pass = 0; pass < 2; ++pass) tokenizer_.finders_[pass] = SpecialTokenFinder(std::move(tokens[pass]));
 }
 
 Status TokenizerBuilder::AddModel() {
@@ -191,8 +193,7 @@ Status TokenizerBuilder::AddModel() {
   if (spec_.model == TokenizerModel::kUnigram) {
     if (spec_.scores.empty()) return spec_.Bad("unigram: expected the scores of the tokens, found none");
     if (!spec_.unknown_id) return spec_.Bad("unigram: expected an unknown token, found none");
-    AddUnigram();
-    return OkStatus();
+    return AddUnigram();
   }
   if (spec_.model == TokenizerModel::kSentencePieceBpe) AddCharacters();
   return spec_.merges ? AddMerges() : AddMergesByScore();
@@ -231,6 +232,13 @@ Status TokenizerBuilder::AddMerges() {
   return OkStatus();
 }
 
+Status TokenizerBuilder::CheckPiece(size_t id) const {
+  const size_t size = spec_.tokens[id].size();
+  if (size <= kMaxPieceBytes) return OkStatus();
+  return spec_.Bad(ElementName(spec_.tokens_name, id) + ": expected at most " + std::to_string(kMaxPieceBytes) +
+                   " bytes, found " + std::to_string(size));
+}
+
 Status TokenizerBuilder::AddMergesByScore() {
   if (spec_.scores.empty()) return spec_.Bad(spec_.tokens_name + ": expected merges or scores, found neither");
   std::vector<double> ranking = spec_.scores;
@@ -239,10 +247,7 @@ Status TokenizerBuilder::AddMergesByScore() {
   for (size_t id = 0; id < spec_.tokens.size(); ++id) {
     const std::string_view token = spec_.tokens[id];
     if (!IsNormal(id)) continue;
-    if (token.size() > kMaxMergedBytes) {
-      return spec_.Bad(ElementName(spec_.tokens_name, id) + ": expected at most " + std::to_string(kMaxMergedBytes) +
-                       " bytes, found " + std::to_string(token.size()));
-    }
+    WINNOW_RETURN_IF_ERROR(CheckPiece(id));
     const auto place = std::lower_bound(ranking.begin(), ranking.end(), spec_.scores[id], std::greater<>());
     bool has_merge = false;
     for (size_t cut = 1; cut < token.size(); ++cut) {
@@ -270,12 +275,15 @@ void TokenizerBuilder::AddCharacters() {
   }
 }
 
-void TokenizerBuilder::AddUnigram() {
+Status TokenizerBuilder::AddUnigram() {
   const double lowest = *std::min_element(spec_.scores.begin(), spec_.scores.end());
   tokenizer_.unigram_ = Unigram(lowest - kUnknownPenalty);
   for (size_t id = 0; id < spec_.tokens.size(); ++id) {
-    if (IsNormal(id)) tokenizer_.unigram_.Add(spec_.tokens[id], spec_.scores[id], int32_t(id));
+    if (!IsNormal(id)) continue;
+    WINNOW_RETURN_IF_ERROR(CheckPiece(id));
+    tokenizer_.unigram_.Add(spec_.tokens[id], spec_.scores[id], int32_t(id));
   }
+  return OkStatus();
 }
 
 void TokenizerBuilder::AddWholePieces() {

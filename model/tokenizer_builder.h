@@ -29,7 +29,9 @@ class TokenizerBuilder {
   Status AddMerges();
   Status AddMergesByScore();
   void AddCharacters();
-  void AddUnigram();
+  Status AddUnigram();
+  // Of a vocabulary whose cost follows the length of its tokens.
+  Status CheckPiece(size_t id) const;
   void AddWholePieces();
 
   bool IsNormal(size_t id) const { return spec_.types[id] == TokenType::kNormal; }

@@ -6,11 +6,7 @@ namespace winnow {
 namespace {
 
 SpecialTokenFinder Finder() {
-  SpecialTokenFinder finder;
-  finder.Add("<a>", 1);
-  finder.Add("<a>b", 2);
-  finder.Add("<", 3);
-  return finder;
+  return SpecialTokenFinder({{"<a>", 1}, {"<a>b", 2}, {"<", 3}, {"<b\xff", 4}, {"<b\x01", 5}});
 }
 
 // The ids found in bytes [begin, end) of `text`, one after the other.
@@ -29,12 +25,27 @@ using Ids = std::vector<int32_t>;
 
 TEST(SpecialTokenFinder, TakesTheLongestThatStartsFirst) {
   EXPECT_EQ(Found("x<a>b<a><"), (Ids{2, 1, 3}));
+  EXPECT_EQ(Found("<b\x01<b<b\xff"), (Ids{5, 3, 4}));
   EXPECT_EQ(Found("<a>b", {}, 0, 3), (Ids{1}));
   EXPECT_EQ(Found("<a>b", {}, 1), (Ids{}));
   EXPECT_EQ(Found(""), (Ids{}));
   EXPECT_EQ(Finder().Find("<a>"), 1);
   EXPECT_EQ(Finder().Find("a"), std::nullopt);
   EXPECT_EQ(Finder().Find(""), std::nullopt);
+}
+
+// Each of them compared with each, or with each byte of a text, would take minutes.
+TEST(SpecialTokenFinder, HoldsAHundredThousandTokensThatBeginAlike) {
+  std::vector<SpecialTokenFinder::Token> tokens;
+  for (int32_t id = 0; id < 100'000; ++id) tokens.push_back({"<" + std::to_string(100'000 + id) + ">", id});
+  const SpecialTokenFinder finder(std::move(tokens));
+  const std::string text = std::string(100'000, '<') + "<<123456><<99999>";
+  EXPECT_EQ(finder.Find("<199999>"), 99'999);
+  const auto match = finder.FindNext(text, 0, text.size(), {});
+  ASSERT_TRUE(match);
+  EXPECT_EQ(match->id, 23'456);
+  EXPECT_EQ(match->begin, 100'001u);
+  EXPECT_FALSE(finder.FindNext(text, match->end, text.size(), {}));
 }
 
 TEST(SpecialTokenFinder, FindsNothingThatTouchesPlainBytes) {
