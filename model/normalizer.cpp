@@ -111,6 +111,9 @@ Result<bool> ApplyStep(const NormalizerStep& step, std::string_view text, bool a
       return ToFormC(text, most_bytes, out);
     case NormalizerStep::Kind::kReplace:
       return Replace(text, step, most_bytes, out);
+    case NormalizerStep::Kind::kPrependAtStart:
+      if (!at_start) return false;
+      [[fallthrough]];
     case NormalizerStep::Kind::kPrepend:
       return Prepend(text, step.to, most_bytes, out);
     case NormalizerStep::Kind::kPrependOnceAtStart:

@@ -15,8 +15,9 @@ struct NormalizerStep {
     kFormC,              // Unicode's canonical composition (NFC)
     kReplace,            // every `from` by `to`
     kPrepend,            // `to` in front
+    kPrependAtStart,     // the same, but only where the whole text begins, not after a special token
     kPrependOnce,        // `to` in front unless the text begins with it
-    kPrependOnceAtStart  // the same, but only where the whole text begins, not after a special token
+    kPrependOnceAtStart  // both
   };
   Kind kind;
   std::string from, to;

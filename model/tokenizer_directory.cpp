@@ -96,11 +96,42 @@ Status ReadAddedTokensFile(const JsonView& file, TokenizerSpec* spec) {
   return OkStatus();
 }
 
-// Whether this file's add_bos_token counts: transformers' Llama classes follow it, others have it from tokenizer.json.
-Result<bool> FollowsAddBos(const JsonView& config, bool has_tokenizer_json) {
-  if (!has_tokenizer_json) return true;
+Result<bool> HasLlamaClass(const JsonView& config) {
   WINNOW_ASSIGN_OR_RETURN(const auto name, TokenText(config, "tokenizer_class"));
-  return name && name->starts_with("Llama");
+  return name && (name->starts_with("Llama") || name->starts_with("CodeLlama"));
+}
+
+// Whether bos_id goes in front. transformers' Llama classes follow this file, by default with yes; others have it from
+// tokenizer.json. Where a Llama class says nothing, what tokenizer.json says counts here.
+Status ReadAddBos(const JsonView& config, bool has_tokenizer_json, TokenizerSpec* spec) {
+  WINNOW_ASSIGN_OR_RETURN(const bool is_llama, HasLlamaClass(config));
+  if (has_tokenizer_json && !is_llama) return OkStatus();
+  SpecialTokens& special = spec->special;
+  const bool says_nothing = has_tokenizer_json && !spec->has_template && !config.Has("add_bos_token");
+  if (says_nothing && !special.bos_id) {  // the default of these classes, where the vocabulary has it
+    const auto token = std::find(spec->tokens.begin(), spec->tokens.end(), "<s>");
+    if (token != spec->tokens.end()) special.bos_id = int32_t(token - spec->tokens.begin());
+  }
+  const bool by_default = says_nothing ? special.bos_id.has_value() : special.add_bos;
+  WINNOW_ASSIGN_OR_RETURN(special.add_bos, config.BoolOr("add_bos_token", by_default));
+  WINNOW_ASSIGN_OR_RETURN(const bool add_eos, config.BoolOr("add_eos_token", false));
+  if (!add_eos) return OkStatus();
+  return config.Bad("add_eos_token: expected false (a text that has ended is not continued), found true");
+}
+
+// "legacy": false beside a tokenizer.model: a space is put in front of the whole text only, not after special tokens,
+// and whatever the model file says (transformers 4.38.2, LlamaTokenizer.tokenize). tokenizer.json has it in its rules.
+Status ReadLegacy(const JsonView& config, TokenizerSpec* spec) {
+  WINNOW_ASSIGN_OR_RETURN(const bool legacy, config.BoolOr("legacy", true));
+  if (legacy) return OkStatus();
+  WINNOW_ASSIGN_OR_RETURN(const auto name, TokenText(config, "tokenizer_class"));
+  if (name && !name->starts_with("LlamaTokenizer")) {
+    return config.Bad("legacy: expected true beside a tokenizer.model of " + QuotedToken(*name) + ", found false");
+  }
+  using Kind = NormalizerStep::Kind;
+  spec->normalizer = Normalizer({{Kind::kPrependAtStart, "", " "}, {Kind::kReplace, " ", kSentencePieceSpace}});
+  spec->decode_drops_space = true;
+  return OkStatus();
 }
 
 Status ReadConfig(const JsonView& config, bool has_tokenizer_json, TokenizerSpec* spec) {
@@ -113,12 +144,8 @@ Status ReadConfig(const JsonView& config, bool has_tokenizer_json, TokenizerSpec
   }
   WINNOW_ASSIGN_OR_RETURN(const auto eos, TokenId(config, "eos_token", *spec));
   if (eos) spec->special.eos_ids.push_back(*eos);
-  WINNOW_ASSIGN_OR_RETURN(const bool follows, FollowsAddBos(config, has_tokenizer_json));
-  if (!follows) return OkStatus();
-  WINNOW_ASSIGN_OR_RETURN(spec->special.add_bos, config.BoolOr("add_bos_token", spec->special.add_bos));
-  WINNOW_ASSIGN_OR_RETURN(const bool add_eos, config.BoolOr("add_eos_token", false));
-  if (!add_eos) return OkStatus();
-  return config.Bad("add_eos_token: expected false (a text that has ended is not continued), found true");
+  if (!has_tokenizer_json) WINNOW_RETURN_IF_ERROR(ReadLegacy(config, spec));
+  return ReadAddBos(config, has_tokenizer_json, spec);
 }
 
 }  // namespace

@@ -139,6 +139,7 @@ Status ReadPreTokenizerStep(const JsonView& step, std::vector<NormalizerStep>* n
 // [{"SpecialToken": {"id": ..., "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], or without the first.
 Status ReadTemplate(const JsonView& processor, TokenizerSpec* spec) {
   WINNOW_RETURN_IF_ERROR(processor.OnlyMembers({"type", "single", "pair", "special_tokens"}));
+  spec->has_template = true;
   WINNOW_ASSIGN_OR_RETURN(const JsonView single, processor.Get("single"));
   WINNOW_ASSIGN_OR_RETURN(const size_t size, single.ArraySize());
   if (size == 0 || size > 2 || !single.At(size - 1).Has("Sequence") ||

@@ -46,6 +46,7 @@ struct TokenizerSpec {
   bool fuse_unknown = false;          // neighbours that no token covers are one unknown token
   std::optional<int32_t> unknown_id;  // for what no token covers; not set: it is left out
   bool decode_drops_space = false;    // the first space of a decoded text was put there by the normalizer
+  bool has_template = false;          // tokenizer.json says itself what goes in front of a text
   SpecialTokens special;
 
   Status Bad(const std::string& message) const { return BadFile(source + ": " + message); }

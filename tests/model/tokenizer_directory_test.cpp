@@ -263,6 +263,58 @@ TEST(TokenizerDirectory, AddsTheTokensOfTheFilesBesideATokenizerModel) {
   EXPECT_THAT(directory.Load().status().message(), HasSubstr("an id that follows the others"));
 }
 
+// The expected ids are those of transformers' LlamaTokenizer 4.38.2 with these files.
+TEST(TokenizerDirectory, PutsASpaceInFrontOnlyOfTheWholeTextWithoutLegacy) {
+  const ChangedDirectory directory("bpe_model");
+  const auto ids = [&](const char* text) {
+    return *directory.Load()->Encode(text, {.parse_special = true, .add_bos = false});
+  };
+  const auto pieces = [&](const char* text) {
+    const auto tokenizer = directory.Load();
+    std::string joined;
+    for (const int32_t id : ids(text)) joined += "[" + std::string(tokenizer->TokenBytes(id)) + "]";
+    return joined;
+  };
+  EXPECT_EQ(pieces("a</s>a"), "[ a][</s>][ a]");
+  Json config = directory.Read("tokenizer_config.json");
+  config["legacy"] = false;
+  directory.Write("tokenizer_config.json", config.dump());
+  EXPECT_EQ(pieces("a</s>a"), "[ a][</s>][a]");
+  EXPECT_EQ(pieces(" a</s> a"), "[  ][a][</s>][ a]");
+  EXPECT_EQ(*directory.Load()->Decode(ids(" a</s> a")), " a</s> a");
+  EXPECT_EQ(pieces("</s>a"), "[</s>][a]");  // nothing in front of a special token either
+  config["tokenizer_class"] = "T5Tokenizer";
+  directory.Write("tokenizer_config.json", config.dump());
+  EXPECT_THAT(directory.Load().status().message(), HasSubstr("legacy: expected true"));
+}
+
+TEST(TokenizerDirectory, PutsTheBeginOfTextInFrontForLlamaClassesThatDoNotSay) {
+  const ChangedDirectory directory("bpe_llama2");
+  Json config = directory.Read("tokenizer_config.json"), json = directory.Read("tokenizer.json");
+  config.erase("add_bos_token");
+  directory.Write("tokenizer_config.json", config.dump());
+  json["post_processor"] = nullptr;
+  directory.Write("tokenizer.json", json.dump());
+  EXPECT_TRUE(directory.Load()->adds_bos());
+  EXPECT_EQ(directory.Load()->bos_id(), 1);
+  config.erase("bos_token");
+  directory.Write("tokenizer_config.json", config.dump());
+  EXPECT_EQ(directory.Load()->bos_id(), 1);  // "<s>" by default
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  directory.Write("tokenizer_config.json", config.dump());
+  EXPECT_FALSE(directory.Load()->adds_bos());
+  config["tokenizer_class"] = "LlamaTokenizerFast";
+  config["add_bos_token"] = false;
+  directory.Write("tokenizer_config.json", config.dump());
+  EXPECT_FALSE(directory.Load()->adds_bos());
+}
+
+TEST(TokenizerDirectory, RefusesUnigramTokensWithoutEnd) {
+  const std::string patch =
+      R"([{"op":"replace","path":"/model/vocab/300/0","value":")" + std::string(1025, 'x') + R"("}])";
+  EXPECT_THAT(PatchError("unigram_words", patch.c_str()), HasSubstr("expected at most 1024 bytes, found 1025"));
+}
+
 TEST(TokenizerDirectory, SurvivesDamage) {
   for (const char* name : {"bytes_llama3", "bpe_mistral", "bpe_model", "unigram_model"}) {
     const bool is_json = std::string(name).find("model") == std::string::npos;
