@@ -119,9 +119,10 @@ Status RunTokenize(const TokenizeOptions& options) {
   std::string lines;
   for (const Row& row : Rows(tokenizer, ids, asked && !spelled)) {
     if (options.json) {
-      lines += Json{{"id", row.id},         {"text", Escaped(row.bytes)}, {"bytes", Hex(row.bytes)},
-                    {"origin", row.origin}, {"begin", row.begin},         {"end", row.end}}
-                   .dump() +
+      lines += Json{{"id", row.id},         {"text", row.bytes},  {"bytes", Hex(row.bytes)},
+                    {"origin", row.origin}, {"begin", row.begin}, {"end", row.end}}
+                   // A token may be part of a character: U+FFFD in "text"; "bytes" are exact.
+                   .dump(-1, ' ', false, Json::error_handler_t::replace) +
                "\n";
     } else {
       lines +=

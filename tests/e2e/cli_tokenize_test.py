@@ -23,6 +23,12 @@ class Tokenize(CliCase):
         for token, following in zip(tokens, tokens[1:]):
             self.assertEqual(token["end"], following["begin"])
 
+    def test_texts_of_json_are_escaped_once(self):
+        tokens = self.tokenize("--no-bos", "--text", 'a"\\\n漢')
+        for token in tokens:
+            self.assertEqual(token["text"], bytes.fromhex(token["bytes"]).decode(errors="replace"))
+        self.assertIn("\n", [token["text"] for token in tokens])
+
     def test_reads_special_tokens_only_when_asked_and_no_second_begin(self):
         run = self.run_winnow("tokenize", "--model", os.path.join(TOKENIZERS, "bpe_llama2"), "--special", "--json",
                               typed="<s>a</s>")  # fmt: skip
