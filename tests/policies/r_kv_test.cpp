@@ -42,7 +42,7 @@ TEST(SlotDots, HaveTheBitsOfAPlainLoopForAnyLengthAndStart) {
           for (int64_t slot = 0; slot < padded; ++slot) {
             float sum = 0;
             for (int64_t i = 0; i < dims && slot < slots; ++i) {
-              sum += rows[size_t(row * dims + i)] * keys[size_t(slot * dims + i)];
+              sum = std::fma(rows[size_t(row * dims + i)], keys[size_t(slot * dims + i)], sum);
             }
             ASSERT_EQ(out[size_t(row * padded + slot)], slot < first ? 99.0f : sum)
                 << dims << " " << slots << " row " << row << " slot " << slot;
