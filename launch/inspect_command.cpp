@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "launch/number_text.h"
 #include "model/checkpoint.h"
 #include "model/gguf.h"
+#include "model/peft_adapter.h"
 #include "model/sharded_safetensors.h"
 #include "model/strict_json.h"
 #include "model/weights.h"
@@ -141,18 +143,53 @@ void PrintText(const Json& json) {
   fmt::print("  {:<20} {}\n", "valid_rank_counts", json["valid_rank_counts"].dump());
 }
 
+Json Describe(const PeftAdapter& adapter, const std::string& path) {
+  Json json = {{"path", path}, {"format", "PEFT adapter (LoRA)"}, {"file_bytes", adapter.num_file_bytes()}};
+  Json& config =
+      json["adapter"] = {{"rank", adapter.rank()}, {"scale", adapter.scale()}, {"base_model", adapter.base_model()}};
+  for (const auto& [module, matrix] : adapter.modules()) config["target_modules"].push_back(module);
+  config["matrices"] = adapter.updates().size();
+  return json;
+}
+
+Status InspectAdapter(const std::string& path, const std::optional<std::string>& model_path, bool json_output) {
+  WINNOW_ASSIGN_OR_RETURN(const PeftAdapter adapter, PeftAdapter::Open(path));
+  Json json = Describe(adapter, path);
+  Status status = OkStatus();
+  if (model_path) {
+    WINNOW_ASSIGN_OR_RETURN(const auto model, Checkpoint::Open(*model_path));
+    status = adapter.CheckFits(model->config());
+    json["model"] = *model_path;
+    json["fits"] = status.ok();
+  }
+  if (json_output) {
+    fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return status;
+  }
+  fmt::print("{}  {}, {} bytes\n", path, json["format"].get<std::string>(), Grouped(int64_t(adapter.num_file_bytes())));
+  for (const auto& [key, value] : json["adapter"].items()) fmt::print("  {:<20} {}\n", key, Printable(value.dump()));
+  if (model_path) fmt::print("fits {}: {}\n", *model_path, status.ok() ? "yes" : "no");
+  return status;
+}
+
 }  // namespace
 
-Status InspectFile(const std::string& path, bool json_output) {
+Status InspectFile(const std::string& path, const std::optional<std::string>& model_path, bool json_output) {
+  if (PeftAdapter::IsAdapter(path)) return InspectAdapter(path, model_path, json_output);
+  if (model_path) return InvalidArgument("--model: expected an adapter's directory to check against it, found " + path);
   std::error_code error;  // what cannot be asked for is reported by whoever opens it
+  const bool is_config = path.ends_with(".json");
   Json json;
   if (std::filesystem::is_directory(path, error)) {
     json = DescribeDirectory(path);
+  } else if (is_config) {
+    const uintmax_t bytes = std::filesystem::file_size(path, error);
+    json = {{"path", path}, {"format", "config.json, without weights"}, {"file_bytes", error ? 0 : int64_t(bytes)}};
   } else {
     WINNOW_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
     json = Describe(file);
   }
-  const auto model = Checkpoint::Open(path);
+  const auto model = is_config ? Checkpoint::OpenDummy(path) : Checkpoint::Open(path);
   if (model.ok()) AddConfig((*model)->config(), &json);
   const Status status = model.ok() ? (*model)->LoadTokenizer().status() : model.status();
   json["runs_on_winnow"] = status.ok();

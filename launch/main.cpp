@@ -142,9 +142,13 @@ int Main(int argc, char** argv) {
                           "folder for report.md and the plots; default: tables on standard output");
 
   std::string inspect_path;
+  std::optional<std::string> inspect_model;
   bool inspect_json = false, version_json = false;
   auto* inspect = app.add_subcommand("inspect", "show what a model holds");
-  inspect->add_option("file", inspect_path, "model: GGUF file, or Hugging Face directory")->required();
+  inspect
+      ->add_option("file", inspect_path, "model: GGUF file, or Hugging Face directory; or a PEFT adapter's directory")
+      ->required();
+  inspect->add_option("--model", inspect_model, "of an adapter: check that it fits this model");
   inspect->add_flag("--json", inspect_json, "as one JSON object");
   TokenizeOptions tokenize_options;
   auto* tokenize = app.add_subcommand("tokenize", "show the tokens of a text: id, bytes, where each comes from");
@@ -201,7 +205,7 @@ int Main(int argc, char** argv) {
   if (status.ok() && eval_report->parsed()) status = RunEvalReport(eval_report_options);
   if (status.ok() && version->parsed()) PrintVersion(version_json);
   if (status.ok() && tokenize->parsed()) status = RunTokenize(tokenize_options);
-  if (status.ok() && inspect->parsed()) status = InspectFile(inspect_path, inspect_json);
+  if (status.ok() && inspect->parsed()) status = InspectFile(inspect_path, inspect_model, inspect_json);
   if (status.ok()) status = CheckWritten();
   PrintError(status);
   return ExitCode(status);

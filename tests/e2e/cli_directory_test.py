@@ -7,7 +7,7 @@ import re
 import shutil
 import unittest
 
-from cli_case import CliCase, main
+from cli_case import TINY_HIDDEN, TINY_LAYERS, CliCase, main
 
 SECONDS = 20  # far above the second that a refusal takes: the machine may be busy
 BAD_ARGUMENT, BAD_FILE = 2, 3
@@ -67,6 +67,34 @@ class Directories(CliCase):
         found, errors = sampling("--temperature", 0)
         self.assertEqual((found["temperature"], found["top_k"]), (0, 0))
         self.assertNotIn("sampling with", errors)
+
+    def test_adapters_are_inspected_and_checked_against_a_model(self):
+        config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["o_proj"]}
+        header, end = {}, 0
+        for layer in range(TINY_LAYERS):
+            for factor, shape in (("A", [2, TINY_HIDDEN]), ("B", [TINY_HIDDEN, 2])):
+                size = 4 * shape[0] * shape[1]
+                header[f"base_model.model.model.layers.{layer}.self_attn.o_proj.lora_{factor}.weight"] = {
+                    "dtype": "F32", "shape": shape, "data_offsets": [end, end + size]}
+                end += size
+        text = json.dumps(header).encode()
+        adapter = self.path("adapter")
+        os.mkdir(adapter)
+        self.write("adapter/adapter_config.json", json.dumps(config))
+        with open(os.path.join(adapter, "adapter_model.safetensors"), "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + bytes(end))
+        run = self.run_winnow("inspect", adapter, "--model", self.directory, "--json")
+        self.assertEqual(run.code, 0, run.errors)
+        self.assertTrue(run.objects[0]["fits"])
+        self.assertEqual(run.objects[0]["adapter"]["scale"], 2)
+        run = self.run_winnow("inspect", adapter, "--model", self.make_model("narrow/", 6, 3).rstrip("/"))
+        self.assertEqual(run.code, BAD_FILE)
+        self.assertIn("[192, 192]", run.errors)
+        self.write("adapter/adapter_config.json", json.dumps({**config, "use_dora": True}))
+        run = self.run_winnow("inspect", adapter)
+        self.assertEqual(run.code, BAD_FILE)
+        self.assertIn("use_dora", run.errors)
+        self.assertEqual(self.run_winnow("inspect", self.directory, "--model", self.directory).code, BAD_ARGUMENT)
 
     def test_made_up_weights_need_a_configuration_alone(self):
         path = self.copy("dummy")
