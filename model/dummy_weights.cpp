@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/philox.h"
+#include "model/model_tensors.h"
 
 namespace winnow {
 namespace {
@@ -93,33 +94,7 @@ void Store(DType dtype, const std::array<float, kGroup>& values, int64_t bytes, 
 DummyWeights::DummyWeights(const ModelConfig& config, DType dtype, std::string path)
     : dtype_(dtype), path_(std::move(path)) {
   WINNOW_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16);
-  const int64_t hidden = config.hidden_size, ffn = config.ffn_size, vocab = config.vocab_size;
-  const int64_t q_rows = int64_t(config.num_query_heads) * config.head_dim;
-  const int64_t kv_rows = int64_t(config.num_kv_heads) * config.head_dim;
-  Add("token_embd.weight", {hidden, vocab});
-  if (!config.tied_embeddings) Add("output.weight", {hidden, vocab});
-  Add("output_norm.weight", {hidden});
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    const std::string block = "blk." + std::to_string(layer) + ".";
-    Add(block + "attn_norm.weight", {hidden});
-    Add(block + "attn_q.weight", {hidden, q_rows});
-    Add(block + "attn_k.weight", {hidden, kv_rows});
-    Add(block + "attn_v.weight", {hidden, kv_rows});
-    if (config.qkv_bias) {
-      Add(block + "attn_q.bias", {q_rows});
-      Add(block + "attn_k.bias", {kv_rows});
-      Add(block + "attn_v.bias", {kv_rows});
-    }
-    if (config.qk_norm) {
-      Add(block + "attn_q_norm.weight", {config.head_dim});
-      Add(block + "attn_k_norm.weight", {config.head_dim});
-    }
-    Add(block + "attn_output.weight", {q_rows, hidden});
-    Add(block + "ffn_norm.weight", {hidden});
-    Add(block + "ffn_gate.weight", {hidden, ffn});
-    Add(block + "ffn_up.weight", {hidden, ffn});
-    Add(block + "ffn_down.weight", {ffn, hidden});
-  }
+  for (NamedShape& tensor : TensorsOf(config)) Add(tensor.name, std::move(tensor.shape));
 }
 
 void DummyWeights::Add(const std::string& name, std::vector<int64_t> shape) {

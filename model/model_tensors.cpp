@@ -1,8 +1,10 @@
 #include "model/model_tensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace winnow {
 namespace {
@@ -15,7 +17,8 @@ class TensorChecker {
   Status Expect(const std::string& name, const std::vector<int64_t>& shape) {
     const TensorInfo* tensor = source_.Find(name);
     if (tensor == nullptr) {
-      return source_.Bad(Named(name) + ": expected shape " + ShapeText(shape) + ", found no such tensor");
+      missing_.push_back({name, shape});
+      return OkStatus();
     }
     if (tensor->shape != shape) {
       return source_.Bad(Named(name) + ": expected shape " + ShapeText(shape) + ", found " + ShapeText(tensor->shape));
@@ -26,6 +29,19 @@ class TensorChecker {
     }
     seen_.insert(name);
     return OkStatus();
+  }
+
+  Status ExpectNoneMissing() const {
+    if (missing_.empty()) return OkStatus();
+    const auto& [name, shape] = missing_.front();
+    if (missing_.size() == 1) {
+      return source_.Bad(Named(name) + ": expected shape " + ShapeText(shape) + ", found no such tensor");
+    }
+    constexpr size_t kShown = 8;
+    std::string names;
+    for (size_t i = 0; i < std::min(kShown, missing_.size()); ++i) names += " " + source_.NameInFile(missing_[i].name);
+    return source_.Bad(std::to_string(missing_.size()) + " tensors are missing:" + names +
+                       (missing_.size() > kShown ? " ..." : ""));
   }
 
   Status ExpectNoOthers() const {
@@ -43,6 +59,7 @@ class TensorChecker {
   std::string Named(std::string_view name) const { return "tensor " + source_.NameInFile(name); }
 
   const TensorSource& source_;
+  std::vector<NamedShape> missing_;
   std::set<std::string, std::less<>> seen_;
 };
 
@@ -68,39 +85,47 @@ Status ReadRopeFactors(const TensorSource& source, RopeScaling* scaling) {
 
 }  // namespace
 
-Status CheckModelTensors(const TensorSource& source, ModelConfig* config) {
-  const int64_t hidden = config->hidden_size;
-  const int64_t ffn = config->ffn_size;
-  const int64_t q_rows = int64_t(config->num_query_heads) * config->head_dim;
-  const int64_t kv_rows = int64_t(config->num_kv_heads) * config->head_dim;
-  TensorChecker checker(source);
-  WINNOW_RETURN_IF_ERROR(checker.Expect("token_embd.weight", {hidden, config->vocab_size}));
-  for (int layer = 0; layer < config->num_layers; ++layer) {
+std::vector<NamedShape> TensorsOf(const ModelConfig& config) {
+  const int64_t hidden = config.hidden_size, ffn = config.ffn_size, vocab = config.vocab_size;
+  const int64_t q_rows = int64_t(config.num_query_heads) * config.head_dim;
+  const int64_t kv_rows = int64_t(config.num_kv_heads) * config.head_dim;
+  std::vector<NamedShape> tensors = {{"token_embd.weight", {hidden, vocab}}};
+  for (int layer = 0; layer < config.num_layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_norm.weight", {hidden}));
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_q.weight", {hidden, q_rows}));
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_k.weight", {hidden, kv_rows}));
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_v.weight", {hidden, kv_rows}));
-    if (config->qkv_bias) {
-      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_q.bias", {q_rows}));
-      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_k.bias", {kv_rows}));
-      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_v.bias", {kv_rows}));
+    const auto add = [&](const char* name, std::vector<int64_t> shape) {
+      tensors.push_back({block + name, std::move(shape)});
+    };
+    add("attn_norm.weight", {hidden});
+    add("attn_q.weight", {hidden, q_rows});
+    add("attn_k.weight", {hidden, kv_rows});
+    add("attn_v.weight", {hidden, kv_rows});
+    if (config.qkv_bias) {
+      add("attn_q.bias", {q_rows});
+      add("attn_k.bias", {kv_rows});
+      add("attn_v.bias", {kv_rows});
     }
-    if (config->qk_norm) {
-      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_q_norm.weight", {config->head_dim}));
-      WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_k_norm.weight", {config->head_dim}));
+    if (config.qk_norm) {
+      add("attn_q_norm.weight", {config.head_dim});
+      add("attn_k_norm.weight", {config.head_dim});
     }
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "attn_output.weight", {q_rows, hidden}));
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "ffn_norm.weight", {hidden}));
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "ffn_gate.weight", {hidden, ffn}));
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "ffn_up.weight", {hidden, ffn}));
-    WINNOW_RETURN_IF_ERROR(checker.Expect(block + "ffn_down.weight", {ffn, hidden}));
+    add("attn_output.weight", {q_rows, hidden});
+    add("ffn_norm.weight", {hidden});
+    add("ffn_gate.weight", {hidden, ffn});
+    add("ffn_up.weight", {hidden, ffn});
+    add("ffn_down.weight", {ffn, hidden});
   }
-  WINNOW_RETURN_IF_ERROR(checker.Expect("output_norm.weight", {hidden}));
+  tensors.push_back({"output_norm.weight", {hidden}});
+  if (!config.tied_embeddings) tensors.push_back({"output.weight", {hidden, vocab}});
+  return tensors;
+}
+
+Status CheckModelTensors(const TensorSource& source, ModelConfig* config) {
   config->tied_embeddings = source.Find("output.weight") == nullptr;
-  if (!config->tied_embeddings) {
-    WINNOW_RETURN_IF_ERROR(checker.Expect("output.weight", {hidden, config->vocab_size}));
+  TensorChecker checker(source);
+  for (const NamedShape& tensor : TensorsOf(*config)) {
+    WINNOW_RETURN_IF_ERROR(checker.Expect(tensor.name, tensor.shape));
   }
+  WINNOW_RETURN_IF_ERROR(checker.ExpectNoneMissing());
   if (source.Find("rope_freqs.weight") != nullptr) {
     WINNOW_RETURN_IF_ERROR(checker.Expect("rope_freqs.weight", {config->head_dim / 2}));
     WINNOW_RETURN_IF_ERROR(ReadRopeFactors(source, &config->rope_scaling));

@@ -242,6 +242,12 @@ TEST(ModelConfig, Qwen2HasBiasesOfQueriesKeysAndValuesAndRowsAsTheyAre) {
               HasSubstr("tensor blk.1.attn_k.bias: expected shape [64], found no such tensor"));
   EXPECT_THAT(ErrorOf([&](TinyModel* m) {
                 make(m);
+                m->tensors.erase("blk.1.attn_k.bias");
+                m->tensors.erase("output_norm.weight");
+              }),
+              HasSubstr("2 tensors are missing: blk.1.attn_k.bias output_norm.weight"));
+  EXPECT_THAT(ErrorOf([&](TinyModel* m) {
+                make(m);
                 m->tensors["blk.1.attn_output.bias"] = {kHidden};
               }),
               HasSubstr("blk.1.attn_output.bias: expected no bias but those of q, k and v"));
