@@ -181,6 +181,9 @@ Status InspectFile(const std::string& path, const std::optional<std::string>& mo
   const bool is_config = path.ends_with(".json");
   Json json;
   if (std::filesystem::is_directory(path, error)) {
+    if (!std::filesystem::exists(path + "/config.json", error)) {
+      return BadFile(path + ": expected a model's directory with a config.json, found none");
+    }
     json = DescribeDirectory(path);
   } else if (is_config) {
     const uintmax_t bytes = std::filesystem::file_size(path, error);

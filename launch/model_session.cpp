@@ -15,8 +15,10 @@ Status CheckSameModel(Communicator& communicator, const Checkpoint& model) {
   const uint64_t mine = model.Fingerprint();
   uint64_t first = 0;
   if (SameAsFirstRank(communicator, mine, &first)) return OkStatus();
-  return BadFile(model.path() + " is not the model that rank 0 opened: metadata or tensor table differ (fingerprint " +
-                 Hex(mine) + ", rank 0 has " + Hex(first) + ")");
+  return BadFile(
+      model.path() +
+      " is not the model that rank 0 opened: metadata, configuration, tensors or weights differ (fingerprint " +
+      Hex(mine) + ", rank 0 has " + Hex(first) + ")");
 }
 
 }  // namespace

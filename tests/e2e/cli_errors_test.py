@@ -152,7 +152,7 @@ class Files(ErrorCase):
                 (self.write("header.gguf", content[:100]), "bytes"),
                 (self.write("foreign.gguf", b"\x7fELF" + bytes(4000)), "GGUF"),
                 (self.write("empty.gguf", b""), "empty"),
-                (self.folder, "regular file")]
+                (self.folder, "config.json")]
 
     def test_bad_model_files_are_named(self):
         for path, part in self.bad_files():
